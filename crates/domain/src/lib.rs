@@ -1,0 +1,1 @@
+//! Placeholder documentation, replaced with the crate's first code.
