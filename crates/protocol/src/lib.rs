@@ -1,1 +1,34 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! The objects that cross HTTP, and nothing else: shapes with serde and OpenAPI, no rules.
+//!
+//! Guarantee: keys keep the spelling that clients of the original API know (`last_heart_beat` on a
+//! job, `last_heartbeat` on a worker); optional values are left out rather than sent as `null`.
+
+mod events;
+mod jobs;
+mod problem;
+mod sync;
+mod system;
+mod workers;
+
+pub use events::{Event, EventData};
+pub use jobs::{
+    BatchItem, BatchRequest, BatchResult, CancelResult, Job, JobStatus, LogAppended, LogStream, Reason, Resources,
+    SubmitRequest, Why,
+};
+pub use problem::Problem;
+pub use sync::{
+    HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
+};
+pub use system::{Health, Version};
+pub use workers::{RegisterRequest, Worker, WorkerStatus};
+
+/// Response header with the lease of a single claimed job.
+pub const HEADER_LEASE: &str = "x-muster-lease";
+/// Request header that names the calling worker, for reports without a lease.
+pub const HEADER_WORKER_ID: &str = "x-worker-id";
+/// Response header with the cursor of the next page of a list; absent on the last page.
+pub const HEADER_NEXT_CURSOR: &str = "x-next-cursor";
+/// Response header with a fresh id on every response.
+pub const HEADER_REQUEST_ID: &str = "x-request-id";
+/// Request header that makes a submit safe to repeat.
+pub const HEADER_IDEMPOTENCY_KEY: &str = "idempotency-key";

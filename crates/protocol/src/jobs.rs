@@ -1,0 +1,256 @@
+//! Jobs on the wire: what a client submits and what it reads back.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// Where a job stands. `done`, `failed` and `cancelled` are final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStatus {
+    Pending,
+    Blocked,
+    Reserved,
+    Running,
+    Preempting,
+    Preempted,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// Amounts of the things a job needs or a worker has. Zero amounts are left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Resources {
+    /// CPU cores; fractions are allowed down to a thousandth.
+    #[serde(skip_serializing_if = "is_zero_f64")]
+    #[schema(minimum = 0)]
+    pub cpus: f64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub memory_mb: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub vram_mb: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gpus: u64,
+    /// Named counters, such as licences.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero_f64(value: &f64) -> bool {
+    *value == 0.0
+}
+
+/// What `POST /jobs` takes. Either `command` (run by `sh -c`) or `argv` (run as it is) is required.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SubmitRequest {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Tags that the worker must carry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Higher is more important.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_name: Option<String>,
+    /// Attempts in all, the first one included; 3 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<i64>,
+    /// Seconds between the polite signal and the kill when the job is stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gang_size: Option<i64>,
+    /// A submit with a key that was used before returns the job made then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// A job as every read and every claim shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    pub id: String,
+    pub command: String,
+    pub status: JobStatus,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub done_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_heart_beat: Option<Timestamp>,
+    pub max_retries: u32,
+    pub attempts: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub priority: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang_id: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub gang_size: u32,
+    /// Left out for the first task of a gang.
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub gang_index: u32,
+    /// The stored checkpoint: embedded when it is JSON, otherwise a base64 string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub checkpoint: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub outputs: Option<Value>,
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub reservation_epoch: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub reserved_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub preemption_epoch: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub drain_started_at: Option<Timestamp>,
+    /// Only in the answer to a claim: everything the process needs in its environment beyond its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+
+    // Additions to the original object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The fencing number of the current or last claim; it only grows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lease: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Why the job failed, was cancelled or is being stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<u32>,
+    /// Remarks on the submission, such as resources that no worker has today.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero_i32(value: &i32) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero_u32(value: &u32) -> bool {
+    *value == 0
+}
+
+/// One element of `POST /jobs/batch`: a job, optionally with a name that others in the batch depend on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct BatchItem {
+    /// Local name; other elements may use it in `depends_on`.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    #[serde(flatten)]
+    pub job: SubmitRequest,
+}
+
+/// The body of `POST /jobs/batch`: a bare array of elements.
+pub type BatchRequest = Vec<BatchItem>;
+
+/// One element of the answer to `POST /jobs/batch`, in the order of the request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct BatchResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<JobStatus>,
+    /// Why this element was refused; its siblings are unaffected unless the batch is atomic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The answer to a cancel: every job that it ended or asked to stop, the named one first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CancelResult {
+    /// Ended at once.
+    pub cancelled: Vec<String>,
+    /// Running; told to stop, and cancelled when the process is gone.
+    pub stopping: Vec<String>,
+}
+
+/// The answer to a log upload: how many bytes of the stream are kept in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogAppended {
+    pub length: u64,
+    /// The limit is reached: the worker need not send more of this stream.
+    pub full: bool,
+}
+
+/// One of the two outputs of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogStream {
+    Stdout,
+    Stderr,
+}
+
+/// One reason why a job is not running.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reason {
+    /// Stable word for programs, such as `dependency` or `resources`.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// The answer to `GET /jobs/{id}/why`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Why {
+    pub id: String,
+    pub status: JobStatus,
+    pub reasons: Vec<Reason>,
+}

@@ -1,0 +1,109 @@
+//! What our own worker exchanges with the scheduler: many reports, heartbeats and claims in one request.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::jobs::Job;
+
+/// A job under the lease that the worker holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+pub struct LeaseRef {
+    pub job_id: String,
+    pub lease: u64,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportKind {
+    /// Exit code 0.
+    Done,
+    /// Any other end: exit code, signal, or the process could not be started.
+    Failed,
+    /// Handed back unfinished (worker shutdown, or claimed ahead and not started); costs no attempt.
+    Released,
+    /// Ended because of a stop order.
+    Preempted,
+}
+
+/// A report on one job under its lease.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobReport {
+    pub job_id: String,
+    pub lease: u64,
+    pub kind: ReportKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// What went wrong, in words, where the exit says too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The body of `POST /workers/{id}/sync`. Every part may be empty.
+///
+/// The request counts as a heartbeat of the worker. It is answered as soon as the reports and
+/// heartbeats are on disk and there is a job or a stop order to hand over, and after `wait_ms` at the
+/// latest. With `wait_ms` 0 it never waits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SyncRequest {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<JobReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heartbeats: Vec<LeaseRef>,
+    /// How many more jobs the worker would take now; 0 asks for orders only.
+    pub max: u32,
+    pub wait_ms: u64,
+    /// Jobs that were claimed but not started yet count against a worker's slots here, not there.
+    /// The number of jobs beyond the slots that the worker wants queued locally.
+    pub ahead: u32,
+    /// Whether this poll wants to be woken by stop orders (one poll of a worker does).
+    pub orders: bool,
+}
+
+/// The scheduler's word on one report or heartbeat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReportResult {
+    pub job_id: String,
+    pub lease: u64,
+    /// 200 applied or repeated, 404 unknown job, 409 refused: the lease is lost and the process must not go on.
+    pub status: u16,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// An order to stop one job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StopOrder {
+    pub job_id: String,
+    pub lease: u64,
+    pub preemption_epoch: u32,
+    pub reason: String,
+    /// Milliseconds between the polite signal and the kill.
+    pub grace_ms: u64,
+}
+
+/// The answer to a sync.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SyncResponse {
+    /// One for each report, then one for each heartbeat, in the order of the request.
+    pub results: Vec<ReportResult>,
+    pub stop: Vec<StopOrder>,
+    pub jobs: Vec<Job>,
+    /// How long a lease lives without a heartbeat: the worker stops its jobs itself before that.
+    pub lease_ttl_ms: u64,
+    /// The longest log that is kept of one stream of one attempt.
+    pub log_limit_bytes: u64,
+}
+
+/// The answer to a heartbeat of a job that must stop. Both spellings serve both builds of the old worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HeartbeatAction {
+    pub action: String,
+    pub preemption_epoch: u32,
+    #[serde(rename = "preemptionEpoch")]
+    pub preemption_epoch_camel: u32,
+}

@@ -1,0 +1,71 @@
+//! Workers on the wire.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::jobs::Resources;
+
+/// Whether a worker was heard of lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerStatus {
+    Active,
+    Offline,
+}
+
+/// What `POST /workers/register` takes. `status` and the times are accepted and ignored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct RegisterRequest {
+    pub id: String,
+    pub exec_addr: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// How many jobs the worker runs at once; unlimited when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_heartbeat: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub registered_at: Option<Timestamp>,
+}
+
+/// A registered worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Worker {
+    pub id: String,
+    pub exec_addr: String,
+    pub resources: Resources,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    pub status: WorkerStatus,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_heartbeat: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub registered_at: Timestamp,
+
+    // Additions to the original object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Resources held by reserved, running and stopping jobs.
+    #[serde(default)]
+    pub used: Resources,
+    /// How many jobs it holds.
+    #[serde(default)]
+    pub running: u32,
+}
