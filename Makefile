@@ -1,0 +1,41 @@
+# The few things to type. Each target is a short list of commands that can also be run by hand.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help up test bench lint docs clean
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
+
+up: ## Build, then start scheduler and worker on http://localhost:8080 (data in ./data)
+	cargo build --release --locked --bin muster --bin muster-scheduler --bin muster-worker
+	$(TARGET)/release/muster up
+
+test: ## Everything: formatting, lints, unit, store, end-to-end and schema tests; installs what they need
+	scripts/install-test-deps
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo build --workspace --locked
+	mkdir -p $(TARGET)
+	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $(TARGET)/test-output.txt
+	scripts/schemathesis
+	@scripts/test-summary $(TARGET)/test-output.txt
+
+bench: ## Measure the real binaries beside the limits of this machine
+	cargo build --release --locked --workspace --bins
+	cargo run --release --locked --package muster-bench
+
+lint: ## Formatting and lints only
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+docs: ## Write the generated pages: docs/reference and docs/state-machine.md
+	cargo run --locked --bin muster -- reference docs/reference
+	MUSTER_WRITE_DOCS=1 cargo test --locked --package muster-domain --test state_machine_page
+
+clean: ## Remove what was built (never ./data)
+	cargo clean
+	rm -rf .venv
