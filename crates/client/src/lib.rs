@@ -1,1 +1,24 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! Typed calls to a scheduler, used by the worker and by the command line.
+//!
+//! A [`Client`] is a cheap handle on a [`Transport`]: [`HttpTransport`] speaks HTTP/1.1 over kept-alive
+//! connections, [`ServiceTransport`] calls a service of the same process. Both carry the same requests,
+//! so there is one code path for a remote and for an embedded scheduler.
+//!
+//! One file per resource holds the calls on it.
+
+mod base_url;
+mod call;
+mod error;
+mod http_transport;
+mod logs;
+mod service_transport;
+mod transport;
+mod workers;
+
+pub use base_url::BaseUrl;
+pub use call::Client;
+pub use error::ClientError;
+pub use http_transport::HttpTransport;
+pub use logs::{LogAppend, LogChunk};
+pub use service_transport::ServiceTransport;
+pub use transport::{Body, BoxError, Transport, TransportFuture};

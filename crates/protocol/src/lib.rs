@@ -12,8 +12,8 @@ mod workers;
 
 pub use events::{Event, EventData};
 pub use jobs::{
-    BatchItem, BatchRequest, BatchResult, CancelResult, Job, JobStatus, LogAppended, LogStream, Reason, Resources,
-    SubmitRequest, Why,
+    BatchItem, BatchRequest, BatchResult, CancelResult, Job, JobStatus, LogAppended, LogStream, Reason,
+    Resources, SubmitRequest, Why,
 };
 pub use problem::Problem;
 pub use sync::{

@@ -61,6 +61,10 @@ pub struct SyncRequest {
     pub ahead: u32,
     /// Whether this poll wants to be woken by stop orders (one poll of a worker does).
     pub orders: bool,
+    /// The worker is shutting down: its parked polls are answered at once and without jobs, so that it
+    /// need not abandon a poll that may just have claimed something.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
 }
 
 /// The scheduler's word on one report or heartbeat.

@@ -1,0 +1,135 @@
+//! The client handle and the one way every typed call goes: build, send, check the status, decode.
+//!
+//! Guarantee: a call never waits without a bound; a status that the call does not expect is
+//! [`ClientError::Refused`] with the scheduler's own words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::ClientError;
+use crate::http_transport::HttpTransport;
+use crate::transport::{Body, Transport};
+
+/// How long a call that the scheduler answers at once may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Error texts are short; whatever is longer is not ours.
+const ERROR_TEXT_LIMIT: usize = 16 * 1024;
+
+/// One request before it is sent.
+#[derive(Debug)]
+pub(crate) struct Call {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+    timeout: Duration,
+}
+
+impl Call {
+    /// A request without a body to a path with an optional query.
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            timeout: CALL_TIMEOUT,
+        }
+    }
+
+    /// Sends a value as JSON.
+    pub(crate) fn json(self, body: &impl Serialize) -> Result<Self, ClientError> {
+        match serde_json::to_vec(body) {
+            Ok(bytes) => Ok(self.bytes("application/json", bytes.into())),
+            Err(source) => Err(ClientError::Encode { path: self.path, source }),
+        }
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn bytes(mut self, content_type: &'static str, body: Bytes) -> Self {
+        self.body = body;
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self
+    }
+
+    /// Bounds the time from sending to the last byte of the answer.
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// A handle on one scheduler; clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    transport: Arc<dyn Transport>,
+}
+
+impl Client {
+    pub fn new(transport: impl Transport + 'static) -> Self {
+        Self { transport: Arc::new(transport) }
+    }
+
+    /// A client of the scheduler at this URL.
+    pub fn http(url: &str) -> Result<Self, ClientError> {
+        Ok(Self::new(HttpTransport::new(url)?))
+    }
+
+    /// Where the scheduler is, without credentials.
+    pub fn url(&self) -> &str {
+        self.transport.url()
+    }
+
+    /// Sends a request and decodes the JSON of a good answer.
+    pub(crate) async fn exchange<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let path = call.path.clone();
+        let (status, bytes) = self.whole(call).await?;
+        if status.is_success() { decode(&path, &bytes) } else { Err(refused(status, &bytes)) }
+    }
+
+    /// Sends a request and reads the whole answer, whatever its status.
+    pub(crate) async fn whole(&self, call: Call) -> Result<(StatusCode, Bytes), ClientError> {
+        let timeout = call.timeout;
+        let exchange = async {
+            let response = self.open(call).await?;
+            let status = response.status();
+            match response.into_body().collect().await {
+                Ok(body) => Ok((status, body.to_bytes())),
+                Err(source) => Err(ClientError::Interrupted { url: self.url().to_owned(), source }),
+            }
+        };
+        tokio::time::timeout(timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(ClientError::TimedOut { url: self.url().to_owned(), after: timeout }))
+    }
+
+    /// Sends a request and hands over the answer as soon as its head is there; the caller bounds the time.
+    pub(crate) async fn open(&self, call: Call) -> Result<Response<Body>, ClientError> {
+        let mut request = Request::new(call.body);
+        *request.method_mut() = call.method;
+        *request.headers_mut() = call.headers;
+        match call.path.parse() {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(source) => return Err(ClientError::InvalidPath { path: call.path, source }),
+        }
+        self.transport.send(request).await
+    }
+}
+
+/// Makes an error of an answer; the scheduler's text ends with a line break that people need not see.
+pub(crate) fn refused(status: StatusCode, body: &[u8]) -> ClientError {
+    let shown = &body[..body.len().min(ERROR_TEXT_LIMIT)];
+    ClientError::Refused { status, message: String::from_utf8_lossy(shown).trim().to_owned() }
+}
+
+/// Reads JSON of a given shape.
+pub(crate) fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(bytes).map_err(|source| ClientError::Decode { path: path.to_owned(), source })
+}

@@ -1,0 +1,65 @@
+//! What can go wrong with a call.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::transport::BoxError;
+
+/// Why a call has no result. After any variant but `Refused` and `InvalidUrl` the scheduler may or may
+/// not have acted on the request.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("{url:?} is not the URL of a scheduler: {why}")]
+    InvalidUrl { url: String, why: &'static str },
+    #[error("cannot reach the scheduler at {url}: {}", root_cause(.source))]
+    Unreachable { url: String, source: BoxError },
+    #[error("the scheduler at {url} did not answer within {} ms", .after.as_millis())]
+    TimedOut { url: String, after: Duration },
+    #[error("the answer of the scheduler at {url} broke off: {}", root_cause(.source))]
+    Interrupted { url: String, source: BoxError },
+    /// The scheduler answered with an error; `message` is its text.
+    #[error("the scheduler answered {status}: {message}")]
+    Refused { status: StatusCode, message: String },
+    #[error("cannot encode the body of {path}")]
+    Encode { path: String, source: serde_json::Error },
+    #[error("the answer to {path} is not what was expected: {source}")]
+    Decode { path: String, source: serde_json::Error },
+    #[error("{path:?} is not a path")]
+    InvalidPath { path: String, source: http::uri::InvalidUri },
+}
+
+impl ClientError {
+    /// Whether the same request may succeed later: nothing answered, or the scheduler says it is busy.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Interrupted { .. } => true,
+            Self::Refused { status, .. } => {
+                status.is_server_error()
+                    || *status == StatusCode::REQUEST_TIMEOUT
+                    || *status == StatusCode::TOO_MANY_REQUESTS
+            }
+            Self::InvalidUrl { .. }
+            | Self::Encode { .. }
+            | Self::Decode { .. }
+            | Self::InvalidPath { .. } => false,
+        }
+    }
+
+    /// The status of an answer that refused the request.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+/// The innermost cause says more to people than the layers of the HTTP stack around it.
+fn root_cause(error: &BoxError) -> String {
+    let mut cause: &dyn std::error::Error = error.as_ref();
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,33 @@
+//! The seam between calls and the way they travel.
+//!
+//! Guarantee: a request carries only a path and a query; where it goes is the transport's business.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+
+use crate::error::ClientError;
+
+/// Any error that a connection or a service can have.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a response, read as it arrives.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The response to come.
+pub type TransportFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, ClientError>> + Send>>;
+
+/// Carries requests to one scheduler.
+///
+/// Dropping the future before it is ready abandons the request; the scheduler may have acted on it.
+pub trait Transport: Debug + Send + Sync {
+    /// Sends one request whose URI is a path with an optional query.
+    fn send(&self, request: Request<Bytes>) -> TransportFuture;
+
+    /// Where the scheduler is, without credentials; for messages and for `MUSTER_URL`.
+    fn url(&self) -> &str;
+}
