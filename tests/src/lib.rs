@@ -9,4 +9,50 @@
     reason = "test support: what goes wrong here has to fail the test, loudly and at once"
 )]
 
+mod api;
+mod http;
+mod process;
+mod scheduler;
+mod stores;
 pub mod tree;
+mod wait;
+mod watchdog;
+mod worker;
+
+pub use api::{id_of, lease_of};
+pub use http::{Http, Request, Response};
+pub use muster_pg_testkit::{PortLease, Postgres};
+pub use process::{Process, binary};
+pub use scheduler::{Scheduler, Settings};
+pub use stores::{Backing, StoreKind};
+pub use wait::{eventually, until};
+pub use worker::{Worker, WorkerSettings};
+
+/// Makes one test for each store of a function that takes a [`StoreKind`]. The tests are named after the
+/// function and the store, such as `t05_...::sqlite`.
+#[macro_export]
+macro_rules! for_each_store {
+    ($($(#[$attribute:meta])* fn $name:ident($store:ident) $body:block)+) => {$(
+        $(#[$attribute])*
+        mod $name {
+            use super::*;
+
+            fn scenario($store: $crate::StoreKind) $body
+
+            #[test]
+            fn memory() {
+                scenario($crate::StoreKind::Memory);
+            }
+
+            #[test]
+            fn sqlite() {
+                scenario($crate::StoreKind::Sqlite);
+            }
+
+            #[test]
+            fn postgres() {
+                scenario($crate::StoreKind::Postgres);
+            }
+        }
+    )+};
+}

@@ -1,0 +1,119 @@
+//! A real `muster-scheduler` process on a free port.
+
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use muster_pg_testkit::PortLease;
+use nix::sys::signal::Signal;
+
+use crate::http::Http;
+use crate::process::{Process, binary};
+use crate::stores::{Backing, StoreKind};
+use crate::wait::eventually;
+
+const START_BOUND: Duration = Duration::from_secs(30);
+
+/// Settings by the names of the flags; given to the program as environment variables.
+#[derive(Debug, Clone, Default)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// Adds a setting, such as `job-heartbeat-timeout`.
+    #[must_use]
+    pub fn set(mut self, flag: &str, value: &str) -> Self {
+        let variable = format!("MUSTER_{}", flag.replace('-', "_").to_uppercase());
+        self.0.push((variable, value.to_owned()));
+        self
+    }
+
+    pub(crate) fn apply(&self, command: &mut Command) {
+        command.envs(self.0.iter().map(|(variable, value)| (variable, value)));
+    }
+}
+
+/// A scheduler, its port and its data.
+#[derive(Debug)]
+pub struct Scheduler {
+    process: Process,
+    port: PortLease,
+    settings: Settings,
+    backing: Backing,
+}
+
+impl Scheduler {
+    /// Starts on empty data with the default settings, and waits until it is ready.
+    pub fn start(kind: StoreKind) -> Self {
+        Self::start_with(kind, Settings::default())
+    }
+
+    pub fn start_with(kind: StoreKind, settings: Settings) -> Self {
+        Self::start_on(&Backing::new(kind), settings)
+    }
+
+    /// Starts on data that others may use too.
+    pub fn start_on(backing: &Backing, settings: Settings) -> Self {
+        let port = PortLease::take();
+        let process = launch(backing, port.port(), &settings);
+        let mut scheduler = Self { process, port, settings, backing: backing.clone() };
+        scheduler.await_ready();
+        scheduler
+    }
+
+    /// Starts again on the same port and data after the process has ended.
+    pub fn restart(&mut self) {
+        self.process = launch(&self.backing, self.port.port(), &self.settings);
+        self.await_ready();
+    }
+
+    /// Waits until the scheduler says that it is ready; fails at once when it ends instead.
+    pub fn await_ready(&mut self) {
+        let http = self.http();
+        let process = &mut self.process;
+        eventually("the scheduler is ready", START_BOUND, || {
+            if let Some(status) = process.ended() {
+                panic!("the scheduler ended with {status}:\n{}", process.output());
+            }
+            http.request("GET", "/readyz").try_send().ok().filter(|response| response.status == 200)
+        });
+    }
+
+    pub fn http(&self) -> Http {
+        Http::new(self.port.port())
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port.port())
+    }
+
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Kills without a chance to tidy up.
+    pub fn kill9(&mut self) {
+        self.process.kill9();
+    }
+
+    /// Asks for a polite end and waits for it.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.process.signal(Signal::SIGTERM);
+        self.process.wait(Duration::from_secs(20))
+    }
+}
+
+fn launch(backing: &Backing, port: u16, settings: &Settings) -> Process {
+    let mut command = Command::new(binary("muster-scheduler"));
+    command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+    command.args(["--db-driver", backing.driver()]);
+    if !backing.url().is_empty() {
+        command.args(["--db-url", backing.url()]);
+    }
+    command.arg("--data-dir").arg(backing.directory().join("data")).current_dir(backing.directory());
+    settings.apply(&mut command);
+    let log = backing.directory().join(format!("scheduler-{port}.log"));
+    Process::start("muster-scheduler", command, &log)
+}

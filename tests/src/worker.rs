@@ -1,0 +1,131 @@
+//! A real `muster-worker` process.
+//!
+//! The worker keeps its jobs alive when it is killed itself. Everything that it has started carries the
+//! address of the test's own scheduler in its environment, and is ended by that when the test ends.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::process::{Process, binary};
+use crate::scheduler::{Scheduler, Settings};
+use crate::wait::eventually;
+
+/// How a worker is started.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    pub id: String,
+    pub slots: u32,
+    pub settings: Settings,
+}
+
+impl WorkerSettings {
+    pub fn new(id: &str, slots: u32) -> Self {
+        Self { id: id.to_owned(), slots, settings: Settings::default() }
+    }
+
+    /// Adds a setting by the name of its flag.
+    #[must_use]
+    pub fn set(mut self, flag: &str, value: &str) -> Self {
+        self.settings = self.settings.set(flag, value);
+        self
+    }
+}
+
+/// A worker and its data directory, which a restarted one finds again.
+#[derive(Debug)]
+pub struct Worker {
+    process: Process,
+    settings: WorkerSettings,
+    url: String,
+    directory: Arc<TempDir>,
+}
+
+impl Worker {
+    /// Starts a worker and waits until the scheduler lists it.
+    pub fn start(scheduler: &Scheduler, settings: WorkerSettings) -> Self {
+        let directory = TempDir::with_prefix("muster-worker-").expect("the temporary directory is writable");
+        let directory = Arc::new(directory);
+        let process = launch(&scheduler.url(), &settings, &directory);
+        let mut worker = Self { process, settings, url: scheduler.url(), directory };
+        worker.await_registered(scheduler);
+        worker
+    }
+
+    /// Starts again with the same id and data directory after the process has ended.
+    pub fn restart(&mut self) {
+        self.process = launch(&self.url, &self.settings, &self.directory);
+    }
+
+    fn await_registered(&mut self, scheduler: &Scheduler) {
+        let id = self.settings.id.clone();
+        let process = &mut self.process;
+        eventually("the worker is registered", Duration::from_secs(30), || {
+            if let Some(status) = process.ended() {
+                panic!("the worker ended with {status}:\n{}", process.output());
+            }
+            let workers = scheduler.workers();
+            workers.into_iter().find(|worker| worker["id"] == id.as_str() && worker["status"] == "active")
+        });
+    }
+
+    pub fn id(&self) -> &str {
+        &self.settings.id
+    }
+
+    pub fn directory(&self) -> PathBuf {
+        self.directory.path().to_owned()
+    }
+
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    pub fn kill9(&mut self) {
+        self.process.kill9();
+    }
+
+    /// Asks for a polite end and waits for it.
+    pub fn terminate(&mut self, bound: Duration) -> ExitStatus {
+        self.process.signal(Signal::SIGTERM);
+        self.process.wait(bound)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.process.signal(Signal::SIGKILL);
+        for pid in processes_with(&self.directory.path().display().to_string()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+/// The processes in whose environment or arguments the marker occurs; this process is not among them.
+fn processes_with(marker: &str) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let own = std::process::id() as i32;
+    pids.filter(|pid| *pid != own && mentions(*pid, marker)).collect()
+}
+
+fn mentions(pid: i32, marker: &str) -> bool {
+    ["environ", "cmdline"].iter().any(|file| {
+        let content = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        content.windows(marker.len()).any(|window| window == marker.as_bytes())
+    })
+}
+
+fn launch(url: &str, settings: &WorkerSettings, directory: &TempDir) -> Process {
+    let mut command = Command::new(binary("muster-worker"));
+    command.args(["--scheduler", url, "--worker-id", &settings.id, "--workers", &settings.slots.to_string()]);
+    command.arg("--data-dir").arg(directory.path()).current_dir(directory.path());
+    settings.settings.apply(&mut command);
+    Process::start("muster-worker", command, &directory.path().join("worker.log"))
+}
