@@ -1,1 +1,27 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! The store: what the server asks for, what a backend provides, and the verbs between the two.
+//!
+//! * [`Store`] is the server's side: batches of [`Command`]s in, one answer each, one transaction;
+//!   [`Query`]s in, [`Reply`]s out.
+//! * [`Tx`] is the backend's side: a small set of primitives on rows. Backends hold facts, not rules.
+//! * [`engine`] is the only place where verbs are written; it asks `muster_domain` for every decision.
+//! * [`compliance`] is the suite that every backend must pass.
+
+pub mod command;
+pub mod compliance;
+pub mod engine;
+pub mod error;
+pub mod memory;
+pub mod query;
+pub mod row;
+pub mod store;
+pub mod tx;
+
+pub use command::{
+    Answer, Applied, Ask, Claimed, Command, HeartbeatReply, NewJob, Outcome, Report, Submit, Submitted,
+    Sweep, SweepSummary, Wake,
+};
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use query::{Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, WorkerUsage};
+pub use store::{Leadership, Role, Store, StoreExt};
+pub use tx::{Edge, Tx, Usage};

@@ -1,0 +1,96 @@
+//! Reasons why a job does not run, as values. The planner and the lifecycle give them; the API, the
+//! command line and the dashboard show them.
+
+use std::fmt;
+
+use crate::ids::{JobId, WorkerId};
+use crate::job::Status;
+use crate::resources::Shortfall;
+use crate::time::Timestamp;
+
+/// One true reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Waits for this dependency.
+    Dependency { job: JobId, status: Status },
+    /// No worker is registered and active.
+    NoWorkers,
+    /// No active worker carries all the tags; `missing` are those that no worker has.
+    Tags { required: Vec<String>, missing: Vec<String> },
+    /// More than any registered worker has in all; `closest` comes nearest.
+    Impossible { closest: WorkerId, shortfalls: Vec<Shortfall> },
+    /// Fits a worker, but not now; `closest` comes nearest.
+    Busy { closest: WorkerId, shortfalls: Vec<Shortfall> },
+    /// It would fit now, but no such worker has asked for work yet.
+    NobodyAsks { fitting: u32 },
+    /// Jobs that go first: higher priority, or the same and older.
+    Ahead { jobs: u64 },
+    /// Not waiting: it runs.
+    Running { worker: Option<WorkerId>, since: Option<Timestamp> },
+    /// Told to stop; the process may still be alive.
+    Stopping { why: String },
+    /// Not waiting: it ended.
+    Ended { status: Status, why: Option<String> },
+}
+
+impl Reason {
+    /// Stable word for programs.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Dependency { .. } => "dependency",
+            Self::NoWorkers => "no_workers",
+            Self::Tags { .. } => "tags",
+            Self::Impossible { .. } => "impossible",
+            Self::Busy { .. } => "resources",
+            Self::NobodyAsks { .. } => "nobody_asks",
+            Self::Ahead { .. } => "ahead",
+            Self::Running { .. } => "running",
+            Self::Stopping { .. } => "stopping",
+            Self::Ended { .. } => "ended",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dependency { job, status } => write!(f, "waits for {job}, which is {status}"),
+            Self::NoWorkers => f.write_str("no worker is registered and active"),
+            Self::Tags { required, missing } if missing.is_empty() => {
+                write!(f, "no active worker carries all of the tags {}", required.join(", "))
+            }
+            Self::Tags { missing, .. } => {
+                write!(f, "no active worker carries the tag {}", missing.join(", "))
+            }
+            Self::Impossible { closest, shortfalls } => {
+                write!(
+                    f,
+                    "no registered worker is large enough; the closest is {closest}: {}",
+                    list(shortfalls)
+                )
+            }
+            Self::Busy { closest, shortfalls } => {
+                write!(
+                    f,
+                    "every worker that could run it is busy; the closest is {closest}: {}",
+                    list(shortfalls)
+                )
+            }
+            Self::NobodyAsks { fitting: 1 } => f.write_str("fits 1 worker, which has not asked for work yet"),
+            Self::NobodyAsks { fitting } => {
+                write!(f, "fits {fitting} workers, none of which has asked for work yet")
+            }
+            Self::Ahead { jobs: 1 } => f.write_str("1 job goes first"),
+            Self::Ahead { jobs } => write!(f, "{jobs} jobs go first"),
+            Self::Running { worker: Some(worker), .. } => write!(f, "it is running on {worker}"),
+            Self::Running { worker: None, .. } => f.write_str("it is running"),
+            Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
+            Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
+            Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
+        }
+    }
+}
+
+fn list(shortfalls: &[Shortfall]) -> String {
+    shortfalls.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,97 @@
+//! What must hold after every transaction, as code. Tests call it after each step; debug builds may too.
+
+use std::collections::HashMap;
+
+use crate::ids::{JobId, WorkerId};
+use crate::job::{Job, Phase, Status};
+use crate::limits::MAX_AHEAD;
+use crate::resources::Resources;
+use crate::worker::Worker;
+
+/// A broken promise, with the evidence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    #[error("{job}: {attempts} attempts, but at most {max} are allowed")]
+    TooManyAttempts { job: JobId, attempts: u32, max: u32 },
+    #[error("{job} is {status} without a lease or a start time")]
+    HeldWithoutLease { job: JobId, status: Status },
+    #[error("{job}: the ended lease is not below the one in force")]
+    LeaseWentBack { job: JobId },
+    #[error("{job} waits for {recorded} dependencies, but {actual} are unfinished")]
+    WrongWaitCount { job: JobId, recorded: u32, actual: u32 },
+    #[error("{job} is blocked although {dependency} ended as {status}")]
+    WaitsForEver { job: JobId, dependency: JobId, status: Status },
+    #[error("gang task {job} is pending, so it could start alone")]
+    GangTaskPending { job: JobId },
+    #[error("worker {worker} holds more than it has: {used:?} of {total:?}")]
+    OverCommitted { worker: WorkerId, used: Box<Resources>, total: Box<Resources> },
+    #[error("worker {worker} runs {running} jobs in {slots} slots")]
+    TooManyJobs { worker: WorkerId, running: u32, slots: u32 },
+}
+
+/// Checks every job and worker of a complete state.
+pub fn check(jobs: &[Job], workers: &[Worker]) -> Vec<Violation> {
+    let by_id: HashMap<JobId, &Job> = jobs.iter().map(|job| (job.id, job)).collect();
+    let mut found = Vec::new();
+    for job in jobs {
+        check_counts(job, &mut found);
+        check_waiting(job, &by_id, &mut found);
+    }
+    check_capacity(jobs, workers, &mut found);
+    found
+}
+
+fn check_counts(job: &Job, found: &mut Vec<Violation>) {
+    let (id, max) = (job.id, job.spec.max_attempts);
+    if job.attempts > max {
+        found.push(Violation::TooManyAttempts { job: id, attempts: job.attempts, max });
+    }
+    let held = matches!(job.status(), Status::Running | Status::Preempting);
+    if held && (job.lease.0 == 0 || job.started_at.is_none()) {
+        found.push(Violation::HeldWithoutLease { job: id, status: job.status() });
+    }
+    if job.closed.is_some_and(|closed| closed.lease > job.lease || (held && closed.lease == job.lease)) {
+        found.push(Violation::LeaseWentBack { job: id });
+    }
+    if job.status() == Status::Pending && job.spec.gang.is_some() {
+        found.push(Violation::GangTaskPending { job: id });
+    }
+}
+
+fn check_waiting(job: &Job, by_id: &HashMap<JobId, &Job>, found: &mut Vec<Violation>) {
+    let Phase::Blocked { waiting_on } = job.phase else { return };
+    let mut unfinished = 0;
+    for dependency in &job.spec.depends_on {
+        match by_id.get(dependency).map(|parent| parent.status()) {
+            Some(Status::Done) | None => {}
+            Some(status @ (Status::Failed | Status::Cancelled)) => {
+                found.push(Violation::WaitsForEver { job: job.id, dependency: *dependency, status });
+            }
+            Some(_) => unfinished += 1,
+        }
+    }
+    if unfinished != waiting_on {
+        found.push(Violation::WrongWaitCount { job: job.id, recorded: waiting_on, actual: unfinished });
+    }
+}
+
+fn check_capacity(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) {
+    let mut held: HashMap<&WorkerId, (Resources, u32)> = HashMap::new();
+    for job in jobs.iter().filter(|job| job.status().holds_capacity()) {
+        if let Some(worker) = job.worker() {
+            let (used, running) = held.entry(worker).or_default();
+            used.add(&job.spec.requirement().resources);
+            *running += 1;
+        }
+    }
+    for worker in workers {
+        let Some((used, running)) = held.get(&worker.id) else { continue };
+        if !used.fits_in(&worker.resources) {
+            let (used, total) = (Box::new(used.clone()), Box::new(worker.resources.clone()));
+            found.push(Violation::OverCommitted { worker: worker.id.clone(), used, total });
+        }
+        if let Some(slots) = worker.slots.filter(|slots| *running > slots.saturating_add(MAX_AHEAD)) {
+            found.push(Violation::TooManyJobs { worker: worker.id.clone(), running: *running, slots });
+        }
+    }
+}

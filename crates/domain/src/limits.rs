@@ -1,0 +1,32 @@
+//! Bounds and defaults that every part agrees on. Configuration may lower or raise the defaults.
+
+use crate::time::Span;
+
+/// Attempts in all when the submitter says nothing.
+pub const DEFAULT_MAX_ATTEMPTS: u32 = 3;
+/// The most attempts a job may ask for.
+pub const MAX_ATTEMPTS: u32 = 1_000;
+
+/// How many jobs beyond its slots a worker may hold queued locally, so that a slot never waits for the network.
+pub const MAX_AHEAD: u32 = 64;
+
+/// How long the scheduler waits before it takes something for lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Silence of a running job after which its lease is taken away.
+    pub job_heartbeat: Span,
+    /// Silence of a worker after which it is shown as offline.
+    pub worker_stale: Span,
+    /// Time a stop order may stay unanswered before the process is taken for gone.
+    pub preempt: Span,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            job_heartbeat: Span::from_secs(30),
+            worker_stale: Span::from_secs(60),
+            preempt: Span::from_secs(45),
+        }
+    }
+}

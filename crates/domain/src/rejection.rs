@@ -1,0 +1,54 @@
+//! Every "no" of the rules, typed. The API maps each to one status and one stable code.
+
+use crate::ids::{JobId, Lease, WorkerId};
+use crate::job::Status;
+
+/// Why a command was refused. A refused command has changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("job not found")]
+    JobNotFound { id: JobId },
+    #[error("worker not found")]
+    WorkerNotFound { id: WorkerId },
+    #[error("job is not running")]
+    NotRunning { status: Status },
+    #[error("lease {given} is stale: the job is now at lease {current}")]
+    StaleLease { given: Lease, current: Lease },
+    #[error("lease {given} already ended with another report")]
+    ContradictsReport { given: Lease },
+    #[error("the job is held by {}, not by worker {given}", holder_name(.holder.as_ref()))]
+    NotHolder { given: WorkerId, holder: Option<WorkerId> },
+    #[error("job is {status}, no stop was ordered")]
+    NotStopping { status: Status },
+    #[error("preemption epoch {given} does not match the current epoch {current}")]
+    EpochMismatch { given: i64, current: u32 },
+    #[error("job is {status}, it cannot be claimed")]
+    NotPending { status: Status },
+    #[error("a gang task starts only with its gang")]
+    GangTask,
+    #[error("job already ended as {status}")]
+    AlreadyEnded { status: Status },
+    #[error("job is {status}, it does not wait for dependencies")]
+    NotBlocked { status: Status },
+    #[error("job is still within its bounds")]
+    NotOverdue,
+    #[error("dependency \"{name}\" does not exist")]
+    UnknownDependency { name: String },
+    #[error("cycle detected: {}", .path.join("->"))]
+    DependencyCycle { path: Vec<String> },
+    #[error("the reference \"{name}\" is used by more than one job of the batch")]
+    DuplicateReference { name: String },
+    #[error("another job of the batch was refused, so none was taken: {cause}")]
+    BatchRefused { cause: Box<Rejection> },
+}
+
+fn holder_name(holder: Option<&WorkerId>) -> String {
+    holder.map_or_else(|| "nobody known".to_owned(), |worker| format!("worker {worker}"))
+}
+
+impl Rejection {
+    /// Whether this refuses a report that came too late: the lease is gone or belongs to someone else.
+    pub const fn is_stale_report(&self) -> bool {
+        matches!(self, Self::StaleLease { .. } | Self::ContradictsReport { .. } | Self::NotHolder { .. })
+    }
+}

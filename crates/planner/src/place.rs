@@ -1,0 +1,165 @@
+//! One pass over pending singles: each goes to the best worker that asks and has room.
+
+use std::collections::HashSet;
+
+use muster_domain::Requirement;
+
+use crate::fit::WorkerView;
+use crate::order::Candidate;
+use crate::score::{self, Scoring};
+
+/// What a pass looks at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    pub workers: Vec<WorkerView>,
+    /// In any order; the pass sorts them.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A decision: positions in the view's lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    pub candidate: usize,
+    pub worker: usize,
+}
+
+/// Places as many candidates as the asking workers take, most important first.
+pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
+    let mut workers = view.workers.clone();
+    let mut wanted: u64 = workers.iter().map(|worker| u64::from(worker.wants)).sum();
+    let mut order: Vec<usize> = (0..view.candidates.len()).collect();
+    order.sort_by_key(|index| view.candidates[*index].key());
+    // Room only shrinks during a pass, so a requirement that found none need not be tried again.
+    let mut hopeless: HashSet<&Requirement> = HashSet::new();
+    let mut placements = Vec::new();
+    for index in order {
+        if wanted == 0 {
+            break;
+        }
+        let need = &view.candidates[index].requirement;
+        if hopeless.contains(need) {
+            continue;
+        }
+        let Some(chosen) = best(&workers, need, scoring) else {
+            hopeless.insert(need);
+            continue;
+        };
+        workers[chosen].take(need);
+        wanted -= 1;
+        placements.push(Placement { candidate: index, worker: chosen });
+    }
+    placements
+}
+
+fn best(workers: &[WorkerView], need: &Requirement, scoring: Scoring) -> Option<usize> {
+    (0..workers.len())
+        .filter(|index| workers[*index].wants > 0 && workers[*index].has_room_for(need))
+        .min_by(|a, b| score::compare(scoring, need, &workers[*a], &workers[*b]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use muster_domain::{JobId, Resources, WorkerId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn need(memory_mb: u64) -> Requirement {
+        Requirement { resources: Resources { memory_mb, ..Resources::default() }, tags: BTreeSet::new() }
+    }
+
+    fn worker(name: &str, memory_mb: u64, wants: u32) -> WorkerView {
+        WorkerView {
+            id: Some(WorkerId::new(name)),
+            total: Some(need(memory_mb).resources),
+            used: Resources::default(),
+            running: 0,
+            slots: None,
+            tags: BTreeSet::new(),
+            wants,
+        }
+    }
+
+    fn candidate(seq: u64, priority: i32, memory_mb: u64) -> Candidate {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&seq.to_be_bytes());
+        Candidate { id: JobId::from_random(bytes), priority, seq, requirement: need(memory_mb) }
+    }
+
+    fn placed(view: &View) -> Vec<(u64, String)> {
+        place(view, Scoring::BestFit)
+            .into_iter()
+            .map(|p| {
+                (view.candidates[p.candidate].seq, view.workers[p.worker].id.clone().unwrap().into_string())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn priority_then_age_decides_who_goes_first() {
+        let candidates =
+            vec![candidate(1, 0, 10), candidate(2, 5, 10), candidate(3, 5, 10), candidate(4, -1, 10)];
+        let view = View { workers: vec![worker("w", 100, 3)], candidates };
+        let order: Vec<u64> = placed(&view).into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(order, [2, 3, 1]);
+    }
+
+    #[test]
+    fn work_that_does_not_fit_never_hides_work_that_does() {
+        let view = View {
+            workers: vec![worker("w", 100, 9)],
+            candidates: vec![candidate(1, 9, 999_999), candidate(2, 0, 60), candidate(3, 0, 60)],
+        };
+        assert_eq!(placed(&view), [(2, "w".to_owned())]);
+    }
+
+    #[test]
+    fn a_worker_that_does_not_ask_gets_nothing() {
+        let view = View {
+            workers: vec![worker("silent", 100, 0), worker("asks", 500, 1)],
+            candidates: vec![candidate(1, 0, 10)],
+        };
+        assert_eq!(placed(&view), [(1, "asks".to_owned())]);
+    }
+
+    #[test]
+    fn tags_are_required_of_registered_workers_and_not_of_unknown_claimers() {
+        let mut tagged = candidate(1, 0, 0);
+        tagged.requirement.tags.insert("a100".to_owned());
+        let view = View { workers: vec![worker("plain", 10, 1)], candidates: vec![tagged.clone()] };
+        assert_eq!(placed(&view), []);
+        let anonymous = WorkerView { total: None, id: Some(WorkerId::new("anyone")), ..worker("x", 0, 1) };
+        assert_eq!(placed(&View { workers: vec![anonymous], candidates: vec![tagged] }).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_over_committed_and_nothing_that_fits_is_left(
+            sizes in prop::collection::vec((1_u64..100, 0_u32..4, prop::option::of(1_u32..3)), 0..6),
+            jobs in prop::collection::vec((1_u64..100, -2_i32..3), 0..20),
+            spread in any::<bool>(),
+        ) {
+            let workers: Vec<WorkerView> = sizes.iter().enumerate()
+                .map(|(i, (memory, wants, slots))| WorkerView { slots: *slots, ..worker(&format!("w{i}"), *memory, *wants) })
+                .collect();
+            let candidates: Vec<Candidate> = jobs.iter().enumerate()
+                .map(|(i, (memory, priority))| candidate(i as u64, *priority, *memory)).collect();
+            let view = View { workers, candidates };
+            let placements = place(&view, if spread { Scoring::Spread } else { Scoring::BestFit });
+            let mut after = view.workers.clone();
+            let mut taken = HashSet::new();
+            for p in &placements {
+                prop_assert!(taken.insert(p.candidate), "placed twice");
+                prop_assert!(after[p.worker].wants > 0 && after[p.worker].has_room_for(&view.candidates[p.candidate].requirement));
+                after[p.worker].take(&view.candidates[p.candidate].requirement);
+            }
+            for (index, candidate) in view.candidates.iter().enumerate() {
+                let left = !taken.contains(&index);
+                let fits = after.iter().any(|w| w.wants > 0 && w.has_room_for(&candidate.requirement));
+                prop_assert!(!(left && fits), "{candidate:?} was left although it fits");
+            }
+        }
+    }
+}

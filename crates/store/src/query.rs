@@ -1,0 +1,92 @@
+//! Questions that change nothing, and their replies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_domain::{Event, Job, JobId, QueueName, Reason, Resources, Status, Timestamp, Worker, WorkerId};
+
+/// Which jobs to list: all conditions hold together; newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Empty means any.
+    pub statuses: Vec<Status>,
+    pub queue: Option<QueueName>,
+    pub name: Option<String>,
+    /// A tag that the job requires of its worker.
+    pub tag: Option<String>,
+    /// Created at or after this time.
+    pub since: Option<Timestamp>,
+    /// Only jobs submitted before this one (its `seq`): the cursor of the last page.
+    pub before_seq: Option<u64>,
+    /// At most this many; `None` lists all.
+    pub limit: Option<usize>,
+}
+
+/// A page of jobs. `next` continues the list; `None` on the last page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobPage {
+    pub jobs: Vec<JobView>,
+    pub next: Option<u64>,
+}
+
+/// A job with the bytes that are kept apart from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobView {
+    pub job: Job,
+    pub checkpoint: Option<Arc<[u8]>>,
+}
+
+/// Which events to read: after a position, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventFilter {
+    pub job: Option<JobId>,
+    /// Position of the last event already seen; 0 for all.
+    pub after: u64,
+    pub limit: usize,
+}
+
+/// A worker with what the jobs on it take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerUsage {
+    pub worker: Worker,
+    pub used: Resources,
+    pub running: u32,
+}
+
+/// Numbers for gauges. Finished jobs are not counted here: that would cost a scan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs by state, terminal states left out.
+    pub jobs: BTreeMap<Status, u64>,
+    /// Pending jobs by queue; the empty name is the default queue.
+    pub pending_by_queue: BTreeMap<String, u64>,
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    Job(JobId),
+    Jobs(JobFilter),
+    Workers,
+    Events(EventFilter),
+    /// The position of the newest event.
+    LastEvent,
+    Counts,
+    /// Jobs of these workers that were told to stop.
+    Stops(Vec<WorkerId>),
+    /// Why a job does not run.
+    Why(JobId),
+}
+
+/// The reply to the [`Query`] of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    Job(Option<JobView>),
+    Jobs(JobPage),
+    Workers(Vec<WorkerUsage>),
+    Events(Vec<Event>),
+    LastEvent(u64),
+    Counts(Counts),
+    Stops(Vec<Job>),
+    Why(Option<(Job, Vec<Reason>)>),
+}

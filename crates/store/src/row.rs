@@ -1,0 +1,201 @@
+//! Jobs as flat rows: the one translation between [`Job`] and the columns that SQL backends keep.
+//!
+//! Guarantee: `JobRow::from(&job)` followed by `Job::try_from(row)` gives the same job.
+
+use std::sync::Arc;
+
+use muster_domain::{
+    ClosedLease, EndReason, Exit, Job, JobId, JobSpec, Lease, Phase, ReportKind, ShapeId, Status, StopReason,
+    Timestamp, WorkerId,
+};
+
+use crate::error::StoreError;
+
+/// One row of the table of jobs. Times are microseconds since the epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRow {
+    pub id: JobId,
+    pub seq: i64,
+    pub status: Status,
+    pub priority: i32,
+    pub shape: i64,
+    pub queue: Option<String>,
+    pub name: Option<String>,
+    /// The reserved, running or stopping job's worker.
+    pub worker_id: Option<String>,
+    pub attempts: i32,
+    pub lease: i64,
+    pub closed_lease: Option<i64>,
+    pub closed_by: Option<&'static str>,
+    pub waiting_on: Option<i32>,
+    pub created_at: i64,
+    pub ready_at: i64,
+    pub started_at: Option<i64>,
+    pub last_heartbeat: Option<i64>,
+    /// Last sign of life of a running job; what the reaper's index is built on.
+    pub sign_at: Option<i64>,
+    pub reserved_at: Option<i64>,
+    pub drain_started_at: Option<i64>,
+    pub done_at: Option<i64>,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+    /// JSON of the end reason or of the stop reason, by status.
+    pub reason: Option<String>,
+    pub preemption_epoch: i32,
+    pub reservation_epoch: i32,
+    pub checkpoint_bytes: Option<i64>,
+    pub idempotency_key: Option<String>,
+    pub gang_id: Option<String>,
+    /// JSON of the spec; never updated.
+    pub spec: String,
+}
+
+const fn closed_by_name(kind: ReportKind) -> &'static str {
+    match kind {
+        ReportKind::Done => "done",
+        ReportKind::Failed => "failed",
+        ReportKind::Released => "released",
+        ReportKind::Preempted => "preempted",
+    }
+}
+
+impl JobRow {
+    /// The stored form of `closed_by`, checked.
+    pub fn parse_closed_by(text: &str) -> Option<&'static str> {
+        ["done", "failed", "released", "preempted"].into_iter().find(|name| *name == text)
+    }
+
+    fn closed(&self) -> Option<ClosedLease> {
+        let by = self.closed_by.map(|name| match name {
+            "done" => ReportKind::Done,
+            "released" => ReportKind::Released,
+            "preempted" => ReportKind::Preempted,
+            _ => ReportKind::Failed,
+        });
+        self.closed_lease.map(|lease| ClosedLease { lease: Lease(lease as u64), by })
+    }
+
+    fn worker(&self) -> Option<WorkerId> {
+        self.worker_id.as_ref().map(WorkerId::new)
+    }
+
+    fn corrupt(&self, detail: impl Into<String>) -> StoreError {
+        StoreError::Corrupt { record: self.id.to_string(), detail: detail.into() }
+    }
+
+    fn reason<T: serde::de::DeserializeOwned>(&self) -> Result<T, StoreError> {
+        let text = self.reason.as_deref().ok_or_else(|| self.corrupt("no reason"))?;
+        serde_json::from_str(text).map_err(|error| self.corrupt(format!("reason: {error}")))
+    }
+
+    fn time(&self, value: Option<i64>, column: &str) -> Result<Timestamp, StoreError> {
+        value.map(Timestamp::from_micros).ok_or_else(|| self.corrupt(format!("no {column}")))
+    }
+
+    fn phase(&self) -> Result<Phase, StoreError> {
+        let last_heartbeat = self.last_heartbeat.map(Timestamp::from_micros);
+        let drain = || self.time(self.drain_started_at, "drain_started_at");
+        let ended = || self.time(self.done_at, "done_at");
+        Ok(match self.status {
+            Status::Pending => Phase::Pending,
+            Status::Blocked => Phase::Blocked { waiting_on: self.waiting_on.unwrap_or(0) as u32 },
+            Status::Reserved => Phase::Reserved {
+                worker: self.worker().ok_or_else(|| self.corrupt("reserved without a worker"))?,
+                reserved_at: self.time(self.reserved_at, "reserved_at")?,
+            },
+            Status::Running => Phase::Running { worker: self.worker(), last_heartbeat },
+            Status::Preempting => Phase::Preempting {
+                worker: self.worker(),
+                last_heartbeat,
+                drain_started_at: drain()?,
+                stop: self.reason::<StopReason>()?,
+            },
+            Status::Preempted => {
+                Phase::Preempted { drain_started_at: drain()?, stop: self.reason::<StopReason>()? }
+            }
+            Status::Done => Phase::Done { at: ended()? },
+            Status::Failed => Phase::Failed { at: ended()?, reason: self.reason::<EndReason>()? },
+            Status::Cancelled => Phase::Cancelled { at: ended()?, reason: self.reason::<EndReason>()? },
+        })
+    }
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Option<String> {
+    serde_json::to_string(value).ok()
+}
+
+impl From<&Job> for JobRow {
+    fn from(job: &Job) -> Self {
+        let reason = match &job.phase {
+            Phase::Failed { reason, .. } | Phase::Cancelled { reason, .. } => json(reason),
+            Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => json(stop),
+            _ => None,
+        };
+        let (waiting_on, reserved_at) = match &job.phase {
+            Phase::Blocked { waiting_on } => (Some(*waiting_on as i32), None),
+            Phase::Reserved { reserved_at, .. } => (None, Some(reserved_at.as_micros())),
+            _ => (None, None),
+        };
+        let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
+        let running = job.status() == Status::Running;
+        Self {
+            id: job.id,
+            seq: job.seq as i64,
+            status: job.status(),
+            priority: job.spec.priority,
+            shape: job.shape.0,
+            queue: job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()),
+            name: job.spec.name.clone(),
+            worker_id: job.worker().map(|worker| worker.as_str().to_owned()),
+            attempts: job.attempts as i32,
+            lease: job.lease.0 as i64,
+            closed_lease: job.closed.map(|closed| closed.lease.0 as i64),
+            closed_by: job.closed.and_then(|closed| closed.by).map(closed_by_name),
+            waiting_on,
+            created_at: job.created_at.as_micros(),
+            ready_at: job.ready_at.as_micros(),
+            started_at: micros(job.started_at),
+            last_heartbeat: micros(job.last_heartbeat()),
+            sign_at: running.then(|| job.last_sign_of_life().as_micros()),
+            reserved_at,
+            drain_started_at: micros(job.drain_started_at()),
+            done_at: micros(job.done_at()),
+            exit_code: job.exit.and_then(|exit| exit.code),
+            exit_signal: job.exit.and_then(|exit| exit.signal),
+            reason,
+            preemption_epoch: job.preemption_epoch as i32,
+            reservation_epoch: job.reservation_epoch as i32,
+            checkpoint_bytes: job.checkpoint_bytes.map(|bytes| bytes as i64),
+            idempotency_key: job.spec.idempotency_key.clone(),
+            gang_id: job.spec.gang.as_ref().map(|gang| gang.id.to_string()),
+            spec: json(job.spec.as_ref()).unwrap_or_default(),
+        }
+    }
+}
+
+impl TryFrom<JobRow> for Job {
+    type Error = StoreError;
+
+    fn try_from(row: JobRow) -> Result<Self, StoreError> {
+        let spec: JobSpec =
+            serde_json::from_str(&row.spec).map_err(|error| row.corrupt(format!("spec: {error}")))?;
+        let exit = Exit { code: row.exit_code, signal: row.exit_signal };
+        Ok(Self {
+            id: row.id,
+            seq: row.seq as u64,
+            phase: row.phase()?,
+            attempts: row.attempts as u32,
+            lease: Lease(row.lease as u64),
+            closed: row.closed(),
+            created_at: Timestamp::from_micros(row.created_at),
+            ready_at: Timestamp::from_micros(row.ready_at),
+            started_at: row.started_at.map(Timestamp::from_micros),
+            exit: (exit != Exit::default()).then_some(exit),
+            preemption_epoch: row.preemption_epoch as u32,
+            reservation_epoch: row.reservation_epoch as u32,
+            checkpoint_bytes: row.checkpoint_bytes.map(|bytes| bytes as u64),
+            shape: ShapeId(row.shape),
+            spec: Arc::new(spec),
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! The server's side of the store: object-safe, and the same for every backend.
+
+use std::fmt;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use muster_domain::{Event, Job, JobId, Reason, Timestamp, WorkerId};
+
+use crate::command::{Answer, Applied, Command, Wake};
+use crate::error::StoreError;
+use crate::query::{Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, WorkerUsage};
+
+/// A loop that one instance at a time runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    Reaper,
+    Planner,
+    Retention,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::Reaper, Self::Planner, Self::Retention];
+
+    /// The number under which `PostgreSQL` locks the role.
+    pub const fn lock_id(self) -> i64 {
+        match self {
+            Self::Reaper => 1,
+            Self::Planner => 2,
+            Self::Retention => 3,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reaper => "reaper",
+            Self::Planner => "planner",
+            Self::Retention => "retention",
+        }
+    }
+}
+
+/// Held while a role is led; dropping it gives the role up. It saves work; correctness never rests on it.
+pub struct Leadership(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>);
+
+impl Leadership {
+    /// Wraps whatever a backend must keep alive.
+    pub fn holding(guard: impl Send + 'static) -> Self {
+        Self(Box::new(guard))
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Leadership")
+    }
+}
+
+/// A place where jobs, workers and events are kept.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Applies all commands in one transaction and answers each. When this returns `Ok`, everything
+    /// is on disk; when it returns `Err`, nothing happened.
+    fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>>;
+
+    fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>>;
+
+    /// Whether the store answers.
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Tries to lead `role` until the returned value is dropped; `None` when another instance does.
+    fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>>;
+
+    /// Wake-ups from *other* instances on the same store. Never ends; embedded stores have none. After
+    /// a lost connection it yields a wake-up with everything set, since something may have been missed.
+    fn wakes(&self) -> BoxStream<'static, Wake>;
+
+    /// What it is, for people: `memory`, `sqlite` or `postgres`.
+    fn kind(&self) -> &'static str;
+
+    /// Finishes what is under way and lets go of files and connections.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Typed forms of [`Store::read`] and of one-command batches.
+pub trait StoreExt: Store {
+    fn apply_one(
+        &self,
+        now: Timestamp,
+        command: Command,
+    ) -> impl Future<Output = Result<(Answer, Wake), StoreError>> + Send {
+        async move {
+            let applied = self.apply(now, vec![command]).await?;
+            let answer = applied.answers.into_iter().next();
+            answer.map(|answer| (answer, applied.wake)).ok_or_else(|| mismatch("apply"))
+        }
+    }
+
+    fn job(&self, id: JobId) -> impl Future<Output = Result<Option<JobView>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Job(id)).await? {
+                Reply::Job(view) => Ok(view),
+                _ => Err(mismatch("job")),
+            }
+        }
+    }
+
+    fn jobs(&self, filter: JobFilter) -> impl Future<Output = Result<JobPage, StoreError>> + Send {
+        async move {
+            match self.read(Query::Jobs(filter)).await? {
+                Reply::Jobs(page) => Ok(page),
+                _ => Err(mismatch("jobs")),
+            }
+        }
+    }
+
+    fn workers(&self) -> impl Future<Output = Result<Vec<WorkerUsage>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Workers).await? {
+                Reply::Workers(workers) => Ok(workers),
+                _ => Err(mismatch("workers")),
+            }
+        }
+    }
+
+    fn events(&self, filter: EventFilter) -> impl Future<Output = Result<Vec<Event>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Events(filter)).await? {
+                Reply::Events(events) => Ok(events),
+                _ => Err(mismatch("events")),
+            }
+        }
+    }
+
+    fn last_event(&self) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        async move {
+            match self.read(Query::LastEvent).await? {
+                Reply::LastEvent(position) => Ok(position),
+                _ => Err(mismatch("last event")),
+            }
+        }
+    }
+
+    fn counts(&self) -> impl Future<Output = Result<Counts, StoreError>> + Send {
+        async move {
+            match self.read(Query::Counts).await? {
+                Reply::Counts(counts) => Ok(counts),
+                _ => Err(mismatch("counts")),
+            }
+        }
+    }
+
+    fn stops(&self, workers: Vec<WorkerId>) -> impl Future<Output = Result<Vec<Job>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Stops(workers)).await? {
+                Reply::Stops(jobs) => Ok(jobs),
+                _ => Err(mismatch("stops")),
+            }
+        }
+    }
+
+    fn why(&self, id: JobId) -> impl Future<Output = Result<Option<(Job, Vec<Reason>)>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Why(id)).await? {
+                Reply::Why(why) => Ok(why),
+                _ => Err(mismatch("why")),
+            }
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+/// A backend that answers another question than was asked is broken; say so instead of panicking.
+fn mismatch(operation: &'static str) -> StoreError {
+    StoreError::Failed { operation, source: "the backend answered another question".into() }
+}
