@@ -73,10 +73,12 @@ impl Scheduler {
         })
     }
 
-    /// The value of one series of `/metrics`, such as `muster_jobs_reaped_total{outcome="failed"}`.
-    pub fn metric(&self, series: &str) -> Option<f64> {
+    /// The value of one series of `/metrics` that counts, such as `muster_jobs_reaped_total{outcome="failed"}`.
+    pub fn metric(&self, series: &str) -> Option<u64> {
         let page = self.http().get("/metrics").expect(200).text();
-        page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+        let value =
+            page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse::<f64>().ok());
+        value.map(|value| value as u64)
     }
 }
 
@@ -88,6 +90,15 @@ pub fn id_of(object: &Value) -> String {
 /// The lease of a claimed job.
 pub fn lease_of(job: &Value) -> u64 {
     job["lease"].as_u64().unwrap_or_else(|| panic!("no lease in {job}"))
+}
+
+/// Whether the text is a random UUID in its usual form.
+pub fn is_uuid_v4(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    let hexadecimal =
+        groups.iter().all(|group| group.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')));
+    lengths == [8, 4, 4, 4, 12] && hexadecimal && groups[2].starts_with('4')
 }
 
 fn as_array(value: &Value) -> Vec<Value> {

@@ -140,6 +140,26 @@ impl Response {
         self
     }
 
+    /// Fails the test unless this is an error in its plain form: the status, the message with a newline, the
+    /// headers that keep a browser from guessing.
+    #[track_caller]
+    pub fn expect_error(&self, status: u16, message: &str) -> &Self {
+        self.expect(status);
+        assert_eq!(self.text(), format!("{message}\n"));
+        assert_eq!(self.header("content-type"), Some("text/plain; charset=utf-8"));
+        assert_eq!(self.header("x-content-type-options"), Some("nosniff"));
+        self
+    }
+
+    /// Fails the test unless this is a success without a body.
+    #[track_caller]
+    pub fn expect_empty(&self) -> &Self {
+        self.expect(200);
+        assert_eq!(self.text(), "");
+        assert_eq!(self.header("content-length"), Some("0"));
+        self
+    }
+
     /// Reads one answer: by its declared length, by chunks, or up to the end of the connection.
     pub fn read(stream: &mut TcpStream, no_body: bool) -> io::Result<Self> {
         let mut received = Vec::new();

@@ -19,7 +19,7 @@ mod wait;
 mod watchdog;
 mod worker;
 
-pub use api::{id_of, lease_of};
+pub use api::{id_of, is_uuid_v4, lease_of};
 pub use http::{Http, Request, Response};
 pub use muster_pg_testkit::{PortLease, Postgres};
 pub use process::{Process, binary};

@@ -1,0 +1,26 @@
+//! Black-box tests of the HTTP API: the real scheduler over a real socket, on each of the three stores.
+//!
+//! Tests that carry a number (`t05_...`) show the statement of the behaviour contract with that number.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "the scenarios are test code, outside of the test functions that run them"
+)]
+
+mod additions;
+mod bad_input;
+mod batch;
+mod cancel;
+mod claims;
+mod dependencies;
+mod fencing;
+mod liveness;
+mod metrics;
+mod outage;
+mod reports;
+mod responses;
+mod shutdown;
+mod submit;
+mod sync;
+mod two_schedulers;
+mod workers;
