@@ -59,6 +59,12 @@ pub enum Trigger {
         caller: Caller,
         epoch: i64,
     },
+    /// The job hands in a checkpoint of this size during the stop with this epoch.
+    SaveCheckpoint {
+        caller: Caller,
+        epoch: i64,
+        bytes: u64,
+    },
     /// Take the lease away if the job was silent for longer than `patience` allows.
     Silence {
         patience: Patience,
@@ -97,6 +103,7 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         }
         Trigger::Heartbeat { caller } => heartbeat(job, caller, now),
         Trigger::StopAcknowledged { caller, epoch } => stop_acknowledged(job, caller, *epoch, now),
+        Trigger::SaveCheckpoint { caller, epoch, bytes } => save_checkpoint(job, caller, *epoch, *bytes),
         Trigger::Silence { patience } => silence(job, *patience, now),
         Trigger::StopOverdue { patience } => stop_overdue(job, *patience, now),
         Trigger::Cancel { message } => cancel(job, message.as_ref(), now),
@@ -290,8 +297,18 @@ fn stop_acknowledged(job: &mut Job, caller: &Caller, epoch: i64, now: Timestamp)
     Ok(Change::Happened(stopped(job, Exit::default(), Some(ReportKind::Preempted), now)))
 }
 
+fn save_checkpoint(job: &mut Job, caller: &Caller, epoch: i64, bytes: u64) -> Outcome {
+    if job.status() != Status::Preempting {
+        return Err(Rejection::NotStopping { status: job.status() });
+    }
+    authority(job, caller, None)?;
+    check_epoch(job, epoch)?;
+    job.checkpoint_bytes = Some(bytes);
+    Ok(Change::Happened(EventKind::CheckpointSaved { epoch: job.preemption_epoch, bytes }))
+}
+
 /// Whether `epoch` names the stop that is under way.
-pub fn check_epoch(job: &Job, epoch: i64) -> Result<(), Rejection> {
+fn check_epoch(job: &Job, epoch: i64) -> Result<(), Rejection> {
     if epoch == i64::from(job.preemption_epoch) {
         return Ok(());
     }

@@ -1,12 +1,28 @@
 //! The verbs, written once over [`Tx`].
+//!
+//! A batch is one transaction: the rows that its commands name are locked in one order, the domain
+//! decides on each command, dependants are settled, new jobs are taken in, and only then is work handed
+//! out, so that a claim sees everything that the same batch released. Commands of one batch come from
+//! callers that do not wait for one another, so that any order among them is a fair one.
+
+mod claim;
+mod named;
+mod read;
+mod settle;
+mod submit;
+mod sweep;
+mod work;
+mod workers;
+
+pub use read::read;
 
 use muster_domain::Timestamp;
 use muster_planner::Scoring;
 
-use crate::command::{Applied, Command};
+use crate::command::{Answer, Applied, Command};
 use crate::error::StoreError;
-use crate::query::{Query, Reply};
 use crate::tx::Tx;
+use work::Work;
 
 /// What an operator chooses about the verbs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,17 +30,76 @@ pub struct Policy {
     pub scoring: Scoring,
 }
 
-/// Applies a batch inside `tx` and answers each command. The backend commits afterwards.
-pub async fn apply<T: Tx>(
-    _tx: &mut T,
-    _policy: Policy,
-    _now: Timestamp,
-    _commands: &[Command],
-) -> Result<Applied, StoreError> {
-    Err(StoreError::Closed)
+/// The answers of a batch while it is worked on, by position.
+pub(crate) struct Answers(Vec<Option<Answer>>);
+
+impl Answers {
+    fn new(commands: usize) -> Self {
+        Self(vec![None; commands])
+    }
+
+    pub(crate) fn put(&mut self, position: usize, answer: Answer) {
+        if let Some(place) = self.0.get_mut(position) {
+            *place = Some(answer);
+        }
+    }
+
+    pub(crate) fn put_if_empty(&mut self, position: usize, answer: Answer) {
+        if let Some(place @ None) = self.0.get_mut(position) {
+            *place = Some(answer);
+        }
+    }
+
+    /// Every command must have been answered; one that was not is a defect of the engine, reported as
+    /// an error before anything is committed.
+    fn finish(self) -> Result<Vec<Answer>, StoreError> {
+        self.0.into_iter().collect::<Option<Vec<_>>>().ok_or_else(|| StoreError::Failed {
+            operation: "apply",
+            source: "a command was left without an answer".into(),
+        })
+    }
 }
 
-/// Answers a question inside `tx`.
-pub async fn read<T: Tx>(_tx: &mut T, _query: &Query) -> Result<Reply, StoreError> {
-    Err(StoreError::Closed)
+/// Applies a batch inside `tx` and answers each command. The backend commits afterwards.
+pub async fn apply<T: Tx>(
+    tx: &mut T,
+    policy: Policy,
+    now: Timestamp,
+    commands: &[Command],
+) -> Result<Applied, StoreError> {
+    let mut answers = Answers::new(commands.len());
+    let mut work = Work::new(tx, now);
+    settle::lock_in_order(&mut work, commands).await?;
+    workers::apply(&mut work, commands, &mut answers).await?;
+    named::apply(&mut work, commands, &mut answers).await?;
+    sweep::apply(&mut work, commands, &mut answers).await?;
+    settle::dependants(&mut work).await?;
+    named::answer_cancels(&work, commands, &mut answers);
+    submit::apply(&mut work, commands, &mut answers).await?;
+    work.flush().await?;
+    claim::apply(&mut work, policy, commands, &mut answers).await?;
+    work.flush().await?;
+    work.append_events().await?;
+    let (events, wake) = work.into_effects();
+    Ok(Applied { answers: answers.finish()?, events, wake })
+}
+
+/// The commands of one kind with their positions.
+pub(crate) fn pick<'a, C>(
+    commands: &'a [Command],
+    choose: impl Fn(&'a Command) -> Option<C>,
+) -> Vec<(usize, C)> {
+    commands.iter().enumerate().filter_map(|(position, command)| Some((position, choose(command)?))).collect()
+}
+
+/// Drives a verb on a backend whose primitives never wait. A future that is not ready at once would be
+/// a defect of the backend; it becomes an error instead of a hang.
+pub fn run_ready<O>(verb: impl Future<Output = Result<O, StoreError>>) -> Result<O, StoreError> {
+    use futures::FutureExt;
+    verb.now_or_never().unwrap_or_else(|| {
+        Err(StoreError::Failed {
+            operation: "verb",
+            source: "a primitive of an embedded store waited".into(),
+        })
+    })
 }

@@ -1,0 +1,90 @@
+//! Verbs that name a job: reports, heartbeats, stop acknowledgements, checkpoints, cancels.
+
+use muster_domain::{Change, EndReason, EventKind, JobId, Rejection, Status, Trigger};
+
+use super::Answers;
+use super::work::Work;
+use crate::command::{Answer, Command, HeartbeatReply, Outcome, Report};
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// Applies every verb that names a job; the jobs are locked already.
+pub(crate) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    commands: &[Command],
+    answers: &mut Answers,
+) -> Result<(), StoreError> {
+    for (position, command) in commands.iter().enumerate() {
+        let answer = match command {
+            Command::Report(wanted) => report(work, wanted),
+            Command::Heartbeat { job, caller } => {
+                let trigger = Trigger::Heartbeat { caller: caller.clone() };
+                work.trigger(*job, &trigger)
+                    .and_then(|_| work.job(*job))
+                    .map(|job| Outcome::Heartbeat(HeartbeatReply { job: job.clone() }))
+            }
+            Command::AcknowledgeStop { job, caller, epoch } => {
+                let trigger = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
+                work.trigger(*job, &trigger).map(|_| Outcome::StopAcknowledged)
+            }
+            Command::SaveCheckpoint { job, caller, epoch, bytes } => {
+                let size = bytes.len() as u64;
+                let trigger = Trigger::SaveCheckpoint { caller: caller.clone(), epoch: *epoch, bytes: size };
+                let saved = work.trigger(*job, &trigger);
+                if saved.is_ok() {
+                    work.tx.put_checkpoint(*job, bytes).await?;
+                }
+                saved.map(|_| Outcome::CheckpointSaved)
+            }
+            // Answered by `answer_cancels`, when it is known what went down with it.
+            Command::Cancel { job, message } => {
+                match work.trigger(*job, &Trigger::Cancel { message: message.clone() }) {
+                    Ok(_) => continue,
+                    Err(rejection) => Err(rejection),
+                }
+            }
+            Command::Submit(_)
+            | Command::Claim(_)
+            | Command::RegisterWorker(_)
+            | Command::WorkerHeartbeat { .. }
+            | Command::Sweep(_) => continue,
+        };
+        answers.put(position, answer);
+    }
+    Ok(())
+}
+
+fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
+    let trigger = Trigger::Report {
+        caller: report.caller.clone(),
+        kind: report.kind,
+        exit: report.exit,
+        message: report.message.clone(),
+    };
+    let change = work.trigger(report.job, &trigger)?;
+    Ok(Outcome::Reported { job: work.job(report.job)?.clone(), repeated: change == Change::Repeated })
+}
+
+/// Answers the cancels that were accepted: what ended at once, and what was told to stop.
+pub(crate) fn answer_cancels<T: Tx>(work: &Work<'_, T>, commands: &[Command], answers: &mut Answers) {
+    for (position, command) in commands.iter().enumerate() {
+        let Command::Cancel { job, .. } = command else { continue };
+        if let Ok(answer) = cancelled(work, *job) {
+            answers.put_if_empty(position, Ok(answer));
+        }
+    }
+}
+
+fn cancelled<T: Tx>(work: &Work<'_, T>, id: JobId) -> Result<Outcome, Rejection> {
+    if work.job(id)?.status() == Status::Preempting {
+        return Ok(Outcome::Cancelled { cancelled: Vec::new(), stopping: vec![id] });
+    }
+    let taken_along = work.events().iter().filter_map(|event| match &event.kind {
+        EventKind::Cancelled { reason: EndReason::DependencyCancelled { ancestor } } if *ancestor == id => {
+            event.job
+        }
+        _ => None,
+    });
+    let cancelled = std::iter::once(id).chain(taken_along).collect();
+    Ok(Outcome::Cancelled { cancelled, stopping: Vec::new() })
+}

@@ -1,0 +1,99 @@
+//! Dependencies: what the end of a job means for those that wait for it, in the same transaction.
+
+use std::collections::{BTreeSet, HashSet};
+
+use muster_domain::{JobId, ReportKind, Status, Trigger};
+
+use super::work::Work;
+use crate::command::Command;
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// Locks every row that the batch will touch before it is decided upon, all in one order, so that two
+/// schedulers never wait for each other. A backend with a single writer need not look ahead.
+pub(crate) async fn lock_in_order<T: Tx>(
+    work: &mut Work<'_, T>,
+    commands: &[Command],
+) -> Result<(), StoreError> {
+    let mut ids: BTreeSet<JobId> = BTreeSet::new();
+    // Jobs that may end well release their dependants; those that may end badly take all below with them.
+    let (mut shallow, mut deep) = (Vec::new(), Vec::new());
+    for command in commands {
+        match command {
+            Command::Report(report) => {
+                ids.insert(report.job);
+                match report.kind {
+                    ReportKind::Done => shallow.push(report.job),
+                    ReportKind::Failed | ReportKind::Preempted => deep.push(report.job),
+                    ReportKind::Released => {}
+                }
+            }
+            Command::AcknowledgeStop { job, .. } | Command::Cancel { job, .. } => {
+                ids.insert(*job);
+                deep.push(*job);
+            }
+            Command::Heartbeat { job, .. } | Command::SaveCheckpoint { job, .. } => {
+                ids.insert(*job);
+            }
+            Command::Submit(submit) => {
+                let named = submit.jobs.iter().flat_map(|job| &job.depends_on);
+                ids.extend(named.filter_map(|name| name.parse::<JobId>().ok()));
+            }
+            Command::Claim(_)
+            | Command::RegisterWorker(_)
+            | Command::WorkerHeartbeat { .. }
+            | Command::Sweep(_) => {}
+        }
+    }
+    if !T::EXCLUSIVE {
+        look_ahead(work, &mut ids, shallow, deep).await?;
+    }
+    work.lock(ids).await
+}
+
+/// Adds the rows that the named jobs may drag along. Edges never change once written, so that reading
+/// them without a lock is safe; one written meanwhile is found when the end is settled.
+async fn look_ahead<T: Tx>(
+    work: &mut Work<'_, T>,
+    ids: &mut BTreeSet<JobId>,
+    shallow: Vec<JobId>,
+    deep: Vec<JobId>,
+) -> Result<(), StoreError> {
+    if !shallow.is_empty() {
+        ids.extend(work.tx.dependants(&shallow).await?.into_iter().map(|edge| edge.child));
+    }
+    let mut seen: HashSet<JobId> = deep.iter().copied().collect();
+    let mut frontier = deep;
+    while !frontier.is_empty() {
+        let edges = work.tx.dependants(&frontier).await?;
+        frontier = edges.into_iter().map(|edge| edge.child).filter(|child| seen.insert(*child)).collect();
+        ids.extend(&frontier);
+    }
+    Ok(())
+}
+
+/// Tells the dependants of every job that ended, level by level, until nobody is left to tell.
+pub(crate) async fn dependants<T: Tx>(work: &mut Work<'_, T>) -> Result<(), StoreError> {
+    loop {
+        let ended = work.take_ended();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let mut edges = work.tx.dependants(&ended).await?;
+        edges.sort_unstable();
+        work.lock(edges.iter().map(|edge| edge.child)).await?;
+        for edge in edges {
+            let Ok(parent) = work.job(edge.parent) else { continue };
+            let trigger = match parent.status() {
+                Status::Done => Trigger::DependencyDone,
+                status => Trigger::DependencyEnded {
+                    ancestor: parent.root_cause(),
+                    cancelled: status == Status::Cancelled,
+                },
+            };
+            // A child that is no longer blocked has ended before (cancelled, or through another
+            // parent): there is nothing left to tell it.
+            let _already_ended = work.trigger(edge.child, &trigger);
+        }
+    }
+}

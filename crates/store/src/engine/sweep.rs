@@ -1,0 +1,126 @@
+//! What is overdue: silent jobs, unanswered stop orders, silent workers, and what retention removes.
+
+use muster_domain::{Change, Event, EventKind, Patience, Timestamp, Trigger, WorkerId, WorkerStatus};
+
+use super::work::Work;
+use super::{Answers, pick};
+use crate::command::{Command, Outcome, Sweep, SweepSummary};
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// Runs every sweep of the batch.
+pub(crate) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    commands: &[Command],
+    answers: &mut Answers,
+) -> Result<(), StoreError> {
+    let sweeps = pick(commands, |command| match command {
+        Command::Sweep(sweep) => Some(*sweep),
+        _ => None,
+    });
+    for (position, sweep) in sweeps {
+        let mut summary = SweepSummary::default();
+        silent_jobs(work, sweep, &mut summary).await?;
+        overdue_stops(work, sweep, &mut summary).await?;
+        silent_workers(work, sweep, &mut summary).await?;
+        finished_jobs(work, sweep, &mut summary).await?;
+        // What was just handled must not look overdue any more.
+        work.flush().await?;
+        summary.next_due = next_due(work, sweep).await?;
+        answers.put(position, Ok(Outcome::Swept(summary)));
+    }
+    Ok(())
+}
+
+async fn silent_jobs<T: Tx>(
+    work: &mut Work<'_, T>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let patience = Patience { timeout: sweep.timeouts.job_heartbeat, listening_since: sweep.listening_since };
+    let before = work.now - patience.timeout;
+    if patience.listening_since >= before {
+        return Ok(());
+    }
+    let ids = work.tx.silent_jobs(before, sweep.limit).await?;
+    summary.more |= ids.len() >= sweep.limit;
+    work.lock(ids.iter().copied()).await?;
+    for id in ids {
+        // Between the look and the lock the job may have spoken or ended; then the trigger is refused.
+        match work.trigger(id, &Trigger::Silence { patience }) {
+            Ok(Change::Happened(EventKind::Requeued { .. })) => summary.requeued += 1,
+            Ok(Change::Happened(_)) => summary.failed += 1,
+            Ok(Change::Touched | Change::Repeated) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+async fn overdue_stops<T: Tx>(
+    work: &mut Work<'_, T>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let patience = Patience { timeout: sweep.timeouts.preempt, listening_since: sweep.listening_since };
+    let before = work.now - patience.timeout;
+    if patience.listening_since >= before {
+        return Ok(());
+    }
+    let ids = work.tx.overdue_stops(before, sweep.limit).await?;
+    summary.more |= ids.len() >= sweep.limit;
+    work.lock(ids.iter().copied()).await?;
+    for id in ids {
+        if work.trigger(id, &Trigger::StopOverdue { patience }).is_ok() {
+            summary.stops_forced += 1;
+        }
+    }
+    Ok(())
+}
+
+async fn silent_workers<T: Tx>(
+    work: &mut Work<'_, T>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let timeout = sweep.timeouts.worker_stale;
+    if sweep.listening_since >= work.now - timeout {
+        return Ok(());
+    }
+    let now = work.now;
+    let stale: Vec<WorkerId> =
+        work.tx.workers().await?.into_iter().filter(|w| w.is_stale(now, timeout)).map(|w| w.id).collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    let mut offline = work.tx.lock_workers(&stale).await?;
+    offline.retain(|worker| worker.is_stale(now, timeout));
+    for worker in &mut offline {
+        worker.status = WorkerStatus::Offline;
+        work.note(Event::of_worker(worker.id.clone(), now, EventKind::WorkerOffline));
+        summary.workers_offline += 1;
+    }
+    work.tx.put_workers(&offline).await
+}
+
+async fn finished_jobs<T: Tx>(
+    work: &mut Work<'_, T>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let Some(retention) = sweep.retention else { return Ok(()) };
+    let ids = work.tx.finished_jobs(work.now - retention, sweep.limit).await?;
+    if ids.is_empty() {
+        return Ok(());
+    }
+    summary.more |= ids.len() >= sweep.limit;
+    summary.removed += ids.len() as u32;
+    work.tx.delete_jobs(&ids).await
+}
+
+async fn next_due<T: Tx>(work: &mut Work<'_, T>, sweep: Sweep) -> Result<Option<Timestamp>, StoreError> {
+    let (sign, drain) = work.tx.oldest_signs().await?;
+    let due =
+        |since: Option<Timestamp>, timeout| since.map(|since| since.max(sweep.listening_since) + timeout);
+    let candidates = [due(sign, sweep.timeouts.job_heartbeat), due(drain, sweep.timeouts.preempt)];
+    Ok(candidates.into_iter().flatten().min())
+}

@@ -1,0 +1,109 @@
+//! The tables of the memory store and the indexes that keep its primitives off finished jobs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Status, Timestamp, Worker, WorkerId};
+
+/// The place of a pending job in its shape's queue.
+pub(super) type QueueKey = (Reverse<i32>, u64, JobId);
+
+/// Everything the store keeps.
+#[derive(Debug, Default)]
+pub(super) struct Data {
+    pub(super) jobs: HashMap<JobId, Job>,
+    pub(super) last_seq: u64,
+    pub(super) by_seq: BTreeMap<u64, JobId>,
+    pub(super) by_key: HashMap<String, JobId>,
+    pub(super) children: HashMap<JobId, Vec<JobId>>,
+    pub(super) requirements: HashMap<ShapeId, Requirement>,
+    pub(super) pending: BTreeMap<ShapeId, BTreeSet<QueueKey>>,
+    pub(super) held: HashMap<WorkerId, BTreeSet<JobId>>,
+    pub(super) signs: BTreeSet<(Timestamp, JobId)>,
+    pub(super) drains: BTreeSet<(Timestamp, JobId)>,
+    pub(super) ended: BTreeSet<(Timestamp, JobId)>,
+    pub(super) counts: BTreeMap<Status, u64>,
+    pub(super) workers: BTreeMap<WorkerId, Worker>,
+    pub(super) last_event: u64,
+    pub(super) events: BTreeMap<u64, Event>,
+    pub(super) events_of: HashMap<JobId, Vec<u64>>,
+    pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
+}
+
+pub(super) fn queue_key(job: &Job) -> QueueKey {
+    (Reverse(job.spec.priority), job.seq, job.id)
+}
+
+impl Data {
+    /// Inserts or replaces a job and its place in every index.
+    pub(super) fn put(&mut self, job: Job) {
+        if let Some(old) = self.jobs.remove(&job.id) {
+            self.unindex(&old);
+        }
+        self.index(&job);
+        self.jobs.insert(job.id, job);
+    }
+
+    pub(super) fn remove(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.unindex(&job);
+        self.by_seq.remove(&job.seq);
+        if let Some(key) = &job.spec.idempotency_key {
+            self.by_key.remove(key);
+        }
+        self.children.remove(&id);
+        self.checkpoints.remove(&id);
+        for position in self.events_of.remove(&id).unwrap_or_default() {
+            self.events.remove(&position);
+        }
+    }
+
+    fn index(&mut self, job: &Job) {
+        *self.counts.entry(job.status()).or_default() += 1;
+        match job.status() {
+            Status::Pending if job.spec.gang.is_none() => {
+                self.pending.entry(job.shape).or_default().insert(queue_key(job));
+            }
+            Status::Running => {
+                self.signs.insert((job.last_sign_of_life(), job.id));
+            }
+            _ => {}
+        }
+        if let Some(worker) = job.worker() {
+            self.held.entry(worker.clone()).or_default().insert(job.id);
+        }
+        if let (Status::Preempting, Some(since)) = (job.status(), job.drain_started_at()) {
+            self.drains.insert((since, job.id));
+        }
+        if let Some(at) = job.done_at() {
+            self.ended.insert((at, job.id));
+        }
+    }
+
+    fn unindex(&mut self, job: &Job) {
+        if let Some(count) = self.counts.get_mut(&job.status()) {
+            *count -= 1;
+        }
+        if let Some(queue) = self.pending.get_mut(&job.shape) {
+            queue.remove(&queue_key(job));
+            if queue.is_empty() {
+                self.pending.remove(&job.shape);
+            }
+        }
+        self.signs.remove(&(job.last_sign_of_life(), job.id));
+        if let Some(worker) = job.worker()
+            && let Some(held) = self.held.get_mut(worker)
+        {
+            held.remove(&job.id);
+            if held.is_empty() {
+                self.held.remove(worker);
+            }
+        }
+        if let Some(since) = job.drain_started_at() {
+            self.drains.remove(&(since, job.id));
+        }
+        if let Some(at) = job.done_at() {
+            self.ended.remove(&(at, job.id));
+        }
+    }
+}
