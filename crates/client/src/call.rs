@@ -59,6 +59,10 @@ impl Call {
         self
     }
 
+    pub(crate) fn time_limit(&self) -> Duration {
+        self.timeout
+    }
+
     /// Bounds the time from sending to the last byte of the answer.
     pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -96,12 +100,17 @@ impl Client {
 
     /// Sends a request and reads the whole answer, whatever its status.
     pub(crate) async fn whole(&self, call: Call) -> Result<(StatusCode, Bytes), ClientError> {
+        let response = self.complete(call).await?;
+        Ok((response.status(), response.into_body()))
+    }
+
+    /// Like [`Client::whole`], with the headers.
+    pub(crate) async fn complete(&self, call: Call) -> Result<Response<Bytes>, ClientError> {
         let timeout = call.timeout;
         let exchange = async {
-            let response = self.open(call).await?;
-            let status = response.status();
-            match response.into_body().collect().await {
-                Ok(body) => Ok((status, body.to_bytes())),
+            let (head, body) = self.open(call).await?.into_parts();
+            match body.collect().await {
+                Ok(body) => Ok(Response::from_parts(head, body.to_bytes())),
                 Err(source) => Err(ClientError::Interrupted { url: self.url().to_owned(), source }),
             }
         };

@@ -9,16 +9,24 @@
 mod base_url;
 mod call;
 mod error;
+mod event_stream;
+mod events;
 mod http_transport;
+mod jobs;
 mod logs;
+mod output;
 mod service_transport;
+mod system;
 mod transport;
 mod workers;
 
 pub use base_url::BaseUrl;
 pub use call::Client;
 pub use error::ClientError;
+pub use events::EventReader;
 pub use http_transport::HttpTransport;
+pub use jobs::{JobFilter, JobPage, status_name};
 pub use logs::{LogAppend, LogChunk};
+pub use output::{OutputQuery, OutputReader};
 pub use service_transport::ServiceTransport;
 pub use transport::{Body, BoxError, Transport, TransportFuture};

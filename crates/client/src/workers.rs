@@ -1,4 +1,4 @@
-//! Calls on workers: registration, heartbeat and the exchange that carries a worker's whole business.
+//! Calls on workers: the list, registration, heartbeat and the exchange that carries a worker's whole business.
 
 use std::time::Duration;
 
@@ -13,6 +13,11 @@ use crate::error::ClientError;
 const SYNC_SLACK: Duration = Duration::from_secs(15);
 
 impl Client {
+    /// Every registered worker, with what it holds.
+    pub async fn workers(&self) -> Result<Vec<Worker>, ClientError> {
+        self.exchange(Call::new(Method::GET, "/workers")).await
+    }
+
     /// Makes the worker known, or changes what is known of it.
     pub async fn register_worker(&self, request: &RegisterRequest) -> Result<Worker, ClientError> {
         self.exchange(Call::new(Method::POST, "/workers/register").json(request)?).await
