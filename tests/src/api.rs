@@ -27,8 +27,16 @@ impl Scheduler {
         self.job(id)["status"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// All jobs, page after page.
     pub fn jobs(&self) -> Vec<Value> {
-        as_array(&self.http().get("/jobs").expect(200).json())
+        let mut jobs = Vec::new();
+        let mut target = "/jobs".to_owned();
+        loop {
+            let response = self.http().get(&target);
+            jobs.extend(as_array(&response.expect(200).json()));
+            let Some(cursor) = response.header("x-next-cursor") else { return jobs };
+            target = format!("/jobs?cursor={cursor}");
+        }
     }
 
     pub fn workers(&self) -> Vec<Value> {

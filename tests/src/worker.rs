@@ -1,10 +1,10 @@
 //! A real `muster-worker` process.
 //!
-//! The worker keeps its jobs alive when it is killed itself. Everything that it has started carries the
-//! address of the test's own scheduler in its environment, and is ended by that when the test ends.
+//! The worker keeps its jobs alive when it is killed itself. Everything that it has started has to do with its
+//! data directory, and is found and ended by that when the test ends.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,25 +101,31 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.process.signal(Signal::SIGKILL);
-        for pid in processes_with(&self.directory.path().display().to_string()) {
+        for pid in processes_of(self.directory.path()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
 }
 
-/// The processes in whose environment or arguments the marker occurs; this process is not among them.
-fn processes_with(marker: &str) -> Vec<i32> {
+/// The processes that have to do with the directory: by their environment, their arguments, where they stand or
+/// where their output goes. The directory's name is unique, so that no other process is meant.
+fn processes_of(directory: &Path) -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let own = std::process::id() as i32;
-    pids.filter(|pid| *pid != own && mentions(*pid, marker)).collect()
+    pids.filter(|pid| *pid != own && concerns(*pid, directory)).collect()
 }
 
-fn mentions(pid: i32, marker: &str) -> bool {
-    ["environ", "cmdline"].iter().any(|file| {
-        let content = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        content.windows(marker.len()).any(|window| window == marker.as_bytes())
-    })
+fn concerns(pid: i32, directory: &Path) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let marker = directory.as_os_str().as_encoded_bytes();
+    let mentions = |file: &str| {
+        let content = fs::read(process.join(file)).unwrap_or_default();
+        content.windows(marker.len()).any(|window| window == marker)
+    };
+    let leads_there =
+        |link: &str| fs::read_link(process.join(link)).is_ok_and(|path| path.starts_with(directory));
+    ["environ", "cmdline"].into_iter().any(mentions) || ["cwd", "fd/1", "fd/2"].into_iter().any(leads_there)
 }
 
 fn launch(url: &str, settings: &WorkerSettings, directory: &TempDir) -> Process {

@@ -65,7 +65,7 @@ for_each_store! {
 
     fn bodies_over_the_limit_are_413_with_the_limit(store) {
         let scheduler = Scheduler::start(store);
-        let huge = format!("{{\"command\":\"{}\"}}", "x".repeat(80 * 1024 * 1024));
+        let huge = format!("{{\"command\":\"{}\"}}", "x".repeat(9 * 1024 * 1024));
         for target in ["/jobs", "/workers/register"] {
             let response = scheduler.http().post(target, &huge);
             response.expect(413);
