@@ -12,6 +12,7 @@ mod bad_input;
 mod batch;
 mod cancel;
 mod claims;
+mod configuration;
 mod dependencies;
 mod fencing;
 mod liveness;
