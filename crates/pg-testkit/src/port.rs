@@ -3,7 +3,7 @@
 //! The ports lie below the range from which the kernel takes source ports: a client that retries against a
 //! stopped server on a port of that range can end up connected to itself.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -40,7 +40,10 @@ impl PortLease {
 }
 
 fn lock(port: u16) -> Option<File> {
-    let path = std::env::temp_dir().join(format!("muster-test-port-{port}"));
+    // One directory for each user: the files of another could not be opened.
+    let directory = std::env::temp_dir().join(format!("muster-test-ports-{}", nix::unistd::geteuid()));
+    fs::create_dir_all(&directory).expect("the temporary directory is writable");
+    let path = directory.join(port.to_string());
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
     file.try_lock().ok()?;
     Some(file)
