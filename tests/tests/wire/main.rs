@@ -17,6 +17,7 @@ mod dependencies;
 mod fencing;
 mod liveness;
 mod metrics;
+mod original_worker;
 mod outage;
 mod reports;
 mod responses;
