@@ -182,9 +182,15 @@ impl Response {
         }
         let chunked = response.header("transfer-encoding").is_some_and(|value| value.contains("chunked"));
         let length = response.header("content-length").and_then(|value| value.parse::<usize>().ok());
-        match length {
-            Some(length) => while body.len() < length && receive(stream, &mut body)? > 0 {},
-            None => while receive(stream, &mut body)? > 0 {},
+        while length.is_none_or(|length| body.len() < length) && receive(stream, &mut body)? > 0 {}
+        if let Some(length) = length {
+            if body.len() < length {
+                return Err(io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the connection ended within an answer",
+                ));
+            }
+            body.truncate(length);
         }
         response.body = if chunked { join_chunks(&body)? } else { body };
         Ok(response)
