@@ -1,1 +1,23 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! The store in one file: `SQLite`, with one thread that writes and one that reads.
+//!
+//! * [`SqliteStore`] is the server's side. An acknowledged batch survives a power cut.
+//! * `tx` and the files beside it (`jobs`, `pending`, `held`, `workers`, `lists`, `events`) are the
+//!   primitives; SQL is found nowhere else.
+//! * `row` maps rows, `error` maps errors, `migrations` brings an older file up to date.
+
+mod connection;
+mod error;
+mod events;
+mod held;
+mod jobs;
+mod lists;
+mod lock;
+mod migrations;
+mod pending;
+mod row;
+mod store;
+mod thread;
+mod tx;
+mod workers;
+
+pub use store::SqliteStore;

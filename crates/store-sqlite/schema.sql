@@ -1,0 +1,99 @@
+-- The schema that the migrations lead to. Nothing is created from this file: a test compares it with them.
+-- Ids of jobs are random, so an index on them is written at random places. Only `jobs` has one: every
+-- other table refers to a job by its number (`seq`), which grows, and so its pages stay together.
+
+-- The last number given out. Numbers are never used twice, also when the newest rows were removed.
+CREATE TABLE numbers (
+    kind TEXT PRIMARY KEY,
+    last INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO numbers (kind, last) VALUES ('job', 0), ('event', 0);
+
+-- What jobs of one shape require of a worker, as JSON.
+CREATE TABLE shapes (
+    id INTEGER PRIMARY KEY,
+    requirement TEXT NOT NULL
+) STRICT;
+
+-- Times are microseconds since the epoch, UTC.
+CREATE TABLE jobs (
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    -- pending, blocked, reserved, running, preempting, preempted, done, failed or cancelled
+    status TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    shape INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    preemption_epoch INTEGER NOT NULL,
+    reservation_epoch INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    ready_at INTEGER NOT NULL,
+    started_at INTEGER,
+    last_heartbeat INTEGER,
+    -- Set while the job runs.
+    sign_at INTEGER,
+    reserved_at INTEGER,
+    drain_started_at INTEGER,
+    -- Set once the job is done, failed or cancelled.
+    done_at INTEGER,
+    waiting_on INTEGER,
+    closed_lease INTEGER,
+    closed_by TEXT,
+    exit_code INTEGER,
+    exit_signal INTEGER,
+    checkpoint_bytes INTEGER,
+    worker_id TEXT,
+    queue TEXT,
+    name TEXT,
+    idempotency_key TEXT,
+    gang_id TEXT,
+    reason TEXT,
+    -- JSON; never changes.
+    spec TEXT NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
+CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
+-- The indexes below hold unfinished jobs only, but for the last one.
+CREATE INDEX jobs_pending ON jobs (shape, priority DESC, seq, gang_id, queue) WHERE status = 'pending';
+CREATE INDEX jobs_waiting ON jobs (status) WHERE status IN ('blocked', 'preempted');
+CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('reserved', 'running', 'preempting');
+CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
+CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
+CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
+
+-- `child` waits for `parent`; both are numbers of jobs.
+CREATE TABLE edges (
+    parent INTEGER NOT NULL,
+    child INTEGER NOT NULL,
+    PRIMARY KEY (parent, child)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX edges_by_child ON edges (child);
+
+CREATE TABLE checkpoints (
+    job INTEGER PRIMARY KEY,
+    bytes BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE workers (
+    id TEXT PRIMARY KEY,
+    exec_addr TEXT NOT NULL,
+    resources TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    slots INTEGER,
+    hostname TEXT,
+    version TEXT,
+    status TEXT NOT NULL,
+    last_heartbeat INTEGER NOT NULL,
+    registered_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    job INTEGER,
+    worker_id TEXT,
+    kind TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_job ON events (job) WHERE job IS NOT NULL;

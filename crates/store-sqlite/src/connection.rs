@@ -1,0 +1,110 @@
+//! Connections with the settings that durability, speed and small memory need, and transactions on them.
+
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use muster_store::StoreError;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{during, failed};
+use crate::tx::{Done, SqliteTx};
+
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const STATEMENTS: usize = 64;
+
+/// Opens the file for writing, creating it when it is missing.
+pub(crate) fn open_writer(path: &Path) -> Done<Connection> {
+    let connection = Connection::open(path).map_err(during("open"))?;
+    set_up(&connection)?;
+    // `FULL` syncs the log at every commit: what was acknowledged survives a power cut. The log is copied
+    // into the database in steps of 16 MiB and cut back afterwards, so that it never stays large.
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; \
+             PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
+        )
+        .map_err(during("open"))?;
+    Ok(connection)
+}
+
+/// Opens the file for reading only. Each transaction sees the last commit before it began.
+pub(crate) fn open_reader(path: &Path) -> Done<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(during("open"))?;
+    set_up(&connection)?;
+    connection
+        .execute_batch("PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY;")
+        .map_err(during("open"))?;
+    Ok(connection)
+}
+
+fn set_up(connection: &Connection) -> Done<()> {
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(during("open"))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
+}
+
+fn execute(connection: &Connection, operation: &'static str, sql: &str) -> Done<()> {
+    let mut statement = connection.prepare_cached(sql).map_err(during(operation))?;
+    statement.execute([]).map(|_| ()).map_err(during(operation))
+}
+
+/// Runs `body` in a transaction that writes: committed when it returns `Ok`, forgotten when not.
+pub(crate) fn write<T>(connection: &Connection, body: impl FnOnce(&mut SqliteTx<'_>) -> Done<T>) -> Done<T> {
+    execute(connection, "begin", "BEGIN IMMEDIATE")?;
+    let mut tx = SqliteTx::new(connection);
+    let result = body(&mut tx).and_then(|value| {
+        tx.finish()?;
+        execute(connection, "commit", "COMMIT")?;
+        Ok(value)
+    });
+    if result.is_err() {
+        roll_back(connection);
+    }
+    result
+}
+
+/// Runs `body` on one state of the database.
+pub(crate) fn read<T>(connection: &Connection, body: impl FnOnce(&mut SqliteTx<'_>) -> Done<T>) -> Done<T> {
+    execute(connection, "begin", "BEGIN")?;
+    let result = body(&mut SqliteTx::new(connection));
+    roll_back(connection);
+    result
+}
+
+/// Some errors have ended the transaction already; then there is nothing to do.
+fn roll_back(connection: &Connection) {
+    if connection.is_autocommit() {
+        return;
+    }
+    if let Err(error) = execute(connection, "roll back", "ROLLBACK") {
+        tracing::error!(%error, "a transaction could not be rolled back");
+    }
+}
+
+/// Drives a verb to its end on this thread. Its primitives never wait; one that does would wait for ever,
+/// and is refused instead.
+pub(crate) fn ready<T>(future: impl Future<Output = Done<T>>) -> Done<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(waiting()),
+    }
+}
+
+fn waiting() -> StoreError {
+    failed("apply", "a verb waited for something other than the database")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_that_waits_is_refused_rather_than_waited_for() {
+        let error = ready(std::future::pending::<Done<()>>()).unwrap_err();
+        assert!(matches!(error, StoreError::Failed { .. }), "{error}");
+        assert_eq!(ready(async { Ok(7) }).unwrap(), 7);
+    }
+}

@@ -1,0 +1,89 @@
+//! What workers hold, what is overdue, and what retention may remove.
+
+use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
+use muster_store::Usage;
+
+use crate::error::during;
+use crate::row::{self, JOB_COLUMNS};
+use crate::tx::{Done, SqliteTx};
+
+fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+impl SqliteTx<'_> {
+    pub(crate) fn count_held(&self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
+        const OPERATION: &str = "read usage";
+        let sql = "SELECT worker_id, shape, count(*) FROM jobs INDEXED BY jobs_held \
+                   WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1 \
+                   GROUP BY worker_id, shape";
+        self.rows_of_each(
+            OPERATION,
+            sql,
+            workers,
+            |worker| [worker.as_str().to_owned()],
+            |row| {
+                let fail = during(OPERATION);
+                Ok(Usage {
+                    worker: WorkerId::new(row.get::<_, String>(0).map_err(&fail)?),
+                    shape: ShapeId(row.get(1).map_err(&fail)?),
+                    jobs: row.get(2).map_err(&fail)?,
+                })
+            },
+        )
+    }
+
+    pub(crate) fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
+             WHERE status IN ('reserved', 'running', 'preempting') AND status = 'preempting' \
+               AND worker_id = ?1 ORDER BY seq"
+        );
+        let key = |worker: &WorkerId| [worker.as_str().to_owned()];
+        let jobs = self.rows_of_each("read stopping jobs", &sql, workers, key, row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
+    pub(crate) fn select_silent(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql =
+            "SELECT id FROM jobs INDEXED BY jobs_sign WHERE sign_at < ?1 ORDER BY sign_at, seq LIMIT ?2";
+        self.select_ids("read silent jobs", sql, before, limit)
+    }
+
+    pub(crate) fn select_overdue_stops(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql = "SELECT id FROM jobs INDEXED BY jobs_drain \
+                   WHERE status = 'preempting' AND drain_started_at < ?1 \
+                   ORDER BY drain_started_at, seq LIMIT ?2";
+        self.select_ids("read overdue stops", sql, before, limit)
+    }
+
+    pub(crate) fn select_oldest_signs(&self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
+        const OPERATION: &str = "read the oldest signs of life";
+        let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
+                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting')";
+        let mut statement = self.statement(OPERATION, sql)?;
+        let oldest = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let (sign, drain): (Option<i64>, Option<i64>) = oldest.map_err(during(OPERATION))?;
+        Ok((sign.map(Timestamp::from_micros), drain.map(Timestamp::from_micros)))
+    }
+
+    pub(crate) fn select_finished(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql = "SELECT id FROM jobs INDEXED BY jobs_done WHERE done_at < ?1 AND NOT EXISTS ( \
+                       SELECT 1 FROM edges JOIN jobs AS child ON child.seq = edges.child \
+                       WHERE edges.parent = jobs.seq AND child.done_at IS NULL) \
+                   ORDER BY done_at, seq LIMIT ?2";
+        self.select_ids("read finished jobs", sql, before, limit)
+    }
+
+    fn select_ids(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        before: Timestamp,
+        limit: usize,
+    ) -> Done<Vec<JobId>> {
+        let params = [before.as_micros(), sql_limit(limit)];
+        self.rows(operation, sql, params, |row| row::job_id(row, 0).map_err(during(operation)))
+    }
+}

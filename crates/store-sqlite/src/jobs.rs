@@ -1,0 +1,127 @@
+//! Jobs by id, their dependencies and their checkpoints.
+
+use muster_domain::{Job, JobId};
+use muster_store::Edge;
+use rusqlite::params;
+
+use crate::error::during;
+use crate::row::{self, INSERT_JOB, JOB_COLUMNS, UPDATE_JOB, id_bytes};
+use crate::tx::{Done, SqliteTx};
+
+impl SqliteTx<'_> {
+    pub(crate) fn select_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
+        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?1");
+        let jobs = self.rows_of_each("read jobs", &sql, ids, |id| [id_bytes(*id)], row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
+    pub(crate) fn remember_all(&mut self, jobs: &[Job]) {
+        for job in jobs {
+            self.remember(job.id, job.seq as i64);
+        }
+    }
+
+    pub(crate) fn insert_new_jobs(&mut self, jobs: &mut [Job]) -> Done<()> {
+        let mut seq = self.number_jobs(jobs.len())?;
+        let mut statement = self.statement("insert jobs", INSERT_JOB)?;
+        for job in jobs {
+            job.seq = seq as u64;
+            row::insert_job(&mut statement, job)?;
+            self.remember(job.id, seq);
+            seq += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write_jobs(&mut self, jobs: &[Job]) -> Done<()> {
+        let mut statement = self.statement("update jobs", UPDATE_JOB)?;
+        jobs.iter().try_for_each(|job| row::update_job(&mut statement, job))
+    }
+
+    pub(crate) fn remove_jobs(&mut self, ids: &[JobId]) -> Done<()> {
+        let mut seqs = Vec::with_capacity(ids.len());
+        for id in ids {
+            seqs.extend(self.find_seq(*id)?);
+            self.forget(*id);
+        }
+        for sql in [
+            "DELETE FROM edges WHERE parent = ?1",
+            "DELETE FROM edges WHERE child = ?1",
+            "DELETE FROM events WHERE job = ?1",
+            "DELETE FROM checkpoints WHERE job = ?1",
+            "DELETE FROM jobs WHERE seq = ?1",
+        ] {
+            let mut statement = self.statement("delete jobs", sql)?;
+            for seq in &seqs {
+                statement.execute([seq]).map_err(during("delete jobs"))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn select_keys(&self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        const OPERATION: &str = "find jobs by key";
+        let sql = "SELECT idempotency_key, id FROM jobs WHERE idempotency_key = ?1";
+        self.rows_of_each(
+            OPERATION,
+            sql,
+            keys,
+            |key| [key.clone()],
+            |row| {
+                let key = row.get(0).map_err(during(OPERATION))?;
+                Ok((key, row::job_id(row, 1).map_err(during(OPERATION))?))
+            },
+        )
+    }
+
+    pub(crate) fn write_edges(&mut self, edges: &[Edge]) -> Done<()> {
+        let mut statement =
+            self.statement("insert edges", "INSERT OR IGNORE INTO edges (parent, child) VALUES (?1, ?2)")?;
+        for edge in edges {
+            let (parent, child) = (self.seq(edge.parent)?, self.seq(edge.child)?);
+            statement.execute([parent, child]).map_err(during("insert edges"))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn select_edges(&mut self, parents: &[JobId]) -> Done<Vec<Edge>> {
+        const OPERATION: &str = "read edges";
+        let sql = "SELECT jobs.id FROM edges JOIN jobs ON jobs.seq = edges.child WHERE edges.parent = ?1";
+        let mut statement = self.statement(OPERATION, sql)?;
+        let mut edges = Vec::new();
+        for parent in parents {
+            let Some(seq) = self.find_seq(*parent)? else { continue };
+            let mut rows = statement.query([seq]).map_err(during(OPERATION))?;
+            while let Some(row) = rows.next().map_err(during(OPERATION))? {
+                let child = row::job_id(row, 0).map_err(during(OPERATION))?;
+                edges.push(Edge { parent: *parent, child });
+            }
+        }
+        Ok(edges)
+    }
+
+    pub(crate) fn select_checkpoints(&self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {
+        const OPERATION: &str = "read checkpoints";
+        let sql = "SELECT jobs.id, checkpoints.bytes FROM jobs JOIN checkpoints ON checkpoints.job = jobs.seq \
+                   WHERE jobs.id = ?1";
+        self.rows_of_each(
+            OPERATION,
+            sql,
+            ids,
+            |id| [id_bytes(*id)],
+            |row| {
+                let id = row::job_id(row, 0).map_err(during(OPERATION))?;
+                Ok((id, row.get(1).map_err(during(OPERATION))?))
+            },
+        )
+    }
+
+    pub(crate) fn write_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()> {
+        let seq = self.seq(id)?;
+        let sql = "INSERT OR REPLACE INTO checkpoints (job, bytes) VALUES (?1, ?2)";
+        let mut statement = self.statement("save a checkpoint", sql)?;
+        statement.execute(params![seq, bytes]).map_err(during("save a checkpoint"))?;
+        Ok(())
+    }
+}

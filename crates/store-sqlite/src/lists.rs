@@ -1,0 +1,104 @@
+//! Lists of jobs for people, and numbers for gauges.
+
+use muster_domain::{Job, Status};
+use muster_store::{Counts, JobFilter};
+use rusqlite::types::Value;
+use rusqlite::{Row, params_from_iter};
+
+use crate::error::{corrupt, during};
+use crate::row::{self, JOB_COLUMNS};
+use crate::tx::{Done, SqliteTx};
+
+/// A list query under construction.
+struct Listing {
+    conditions: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Listing {
+    /// Adds a condition in which `?` stands for the value.
+    fn add(&mut self, condition: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        self.conditions.push(condition.replace('?', &format!("?{}", self.values.len())));
+    }
+
+    fn of(filter: &JobFilter) -> Self {
+        let mut listing = Self { conditions: Vec::new(), values: Vec::new() };
+        if !filter.statuses.is_empty() {
+            let names: Vec<String> = filter.statuses.iter().map(|status| format!("'{status}'")).collect();
+            // The sign keeps the planner from sorting all jobs of a state when it can walk back by number.
+            listing.conditions.push(format!("+jobs.status IN ({})", names.join(", ")));
+        }
+        if let Some(queue) = &filter.queue {
+            listing.add("jobs.queue = ?", queue.as_str().to_owned());
+        }
+        if let Some(name) = &filter.name {
+            listing.add("jobs.name = ?", name.clone());
+        }
+        if let Some(tag) = &filter.tag {
+            listing.add(
+                "EXISTS (SELECT 1 FROM json_each(jobs.spec, '$.tags') AS tag WHERE tag.value = ?)",
+                tag.clone(),
+            );
+        }
+        if let Some(since) = filter.since {
+            listing.add("jobs.created_at >= ?", since.as_micros());
+        }
+        if let Some(before) = filter.before_seq {
+            listing.add("jobs.seq < ?", i64::try_from(before).unwrap_or(i64::MAX));
+        }
+        listing
+    }
+
+    fn sql(&self, filter: &JobFilter) -> String {
+        // Held jobs are few beside all that ever ran: they are looked up rather than searched for.
+        let held =
+            !filter.statuses.is_empty() && filter.statuses.iter().all(|status| status.holds_capacity());
+        let (source, implied) = if held {
+            ("jobs INDEXED BY jobs_held", "jobs.status IN ('reserved', 'running', 'preempting')")
+        } else {
+            ("jobs", "true")
+        };
+        let conditions: String =
+            self.conditions.iter().map(|condition| format!(" AND {condition}")).collect();
+        let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        format!(
+            "SELECT {JOB_COLUMNS} FROM {source} WHERE {implied}{conditions} ORDER BY jobs.seq DESC LIMIT {limit}"
+        )
+    }
+}
+
+impl SqliteTx<'_> {
+    pub(crate) fn select_list(&self, filter: &JobFilter) -> Done<Vec<Job>> {
+        let listing = Listing::of(filter);
+        let values = params_from_iter(listing.values.iter());
+        self.rows("list jobs", &listing.sql(filter), values, row::read_job)
+    }
+
+    pub(crate) fn count_unfinished(&self) -> Done<Counts> {
+        let mut counts = Counts::default();
+        for sql in [
+            "SELECT 'pending', count(*) FROM jobs WHERE status = 'pending'",
+            "SELECT status, count(*) FROM jobs WHERE status IN ('blocked', 'preempted') GROUP BY status",
+            "SELECT status, count(*) FROM jobs INDEXED BY jobs_held \
+             WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status",
+        ] {
+            for (name, count) in self.rows("count jobs", sql, [], name_and_count)? {
+                let status =
+                    Status::parse(&name).ok_or_else(|| corrupt("jobs", format!("status {name:?}")))?;
+                if count > 0 {
+                    counts.jobs.insert(status, count);
+                }
+            }
+        }
+        let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs WHERE status = 'pending' GROUP BY 1";
+        counts.pending_by_queue = self.rows("count jobs", sql, [], name_and_count)?.into_iter().collect();
+        Ok(counts)
+    }
+}
+
+fn name_and_count(row: &Row<'_>) -> Done<(String, u64)> {
+    let fail = during("count jobs");
+    let count: i64 = row.get(1).map_err(&fail)?;
+    Ok((row.get(0).map_err(&fail)?, count as u64))
+}

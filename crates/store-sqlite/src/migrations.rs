@@ -1,0 +1,123 @@
+//! Brings a file of any earlier version up to date, one numbered step after another.
+//!
+//! Each step and its record commit together, so that an interrupted upgrade goes on where it stopped. A
+//! step that was published never changes; a change of the schema is a new step and a new `schema.sql`.
+
+use muster_store::StoreError;
+use rusqlite::{Connection, params};
+
+use crate::error::during;
+use crate::tx::Done;
+
+#[derive(Debug)]
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") }];
+
+const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \
+    version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL DEFAULT (unixepoch())) STRICT";
+
+/// Applies what is missing. A file that a newer program has written is refused.
+pub(crate) fn migrate(connection: &mut Connection) -> Done<()> {
+    let known = MIGRATIONS.last().map_or(0, |last| last.version);
+    let found = version(connection)?;
+    if found > known {
+        return Err(StoreError::SchemaTooNew { found, known });
+    }
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
+        apply(connection, migration)?;
+    }
+    Ok(())
+}
+
+/// The version of the file; 0 when it is empty.
+fn version(connection: &Connection) -> Done<i64> {
+    let fail = during("read the schema version");
+    let sql = "SELECT count(*) FROM sqlite_master WHERE name = 'schema_migrations'";
+    let recorded: i64 = connection.query_row(sql, [], |row| row.get(0)).map_err(&fail)?;
+    if recorded == 0 {
+        return Ok(0);
+    }
+    let sql = "SELECT coalesce(max(version), 0) FROM schema_migrations";
+    connection.query_row(sql, [], |row| row.get(0)).map_err(&fail)
+}
+
+fn apply(connection: &mut Connection, migration: &Migration) -> Done<()> {
+    let fail = during("migrate");
+    let transaction = connection.transaction().map_err(&fail)?;
+    transaction.execute_batch(RECORD).map_err(&fail)?;
+    transaction.execute_batch(migration.sql).map_err(&fail)?;
+    let record = "INSERT INTO schema_migrations (version, name) VALUES (?1, ?2)";
+    transaction.execute(record, params![migration.version, migration.name]).map_err(&fail)?;
+    transaction.commit().map_err(&fail)?;
+    tracing::info!(version = migration.version, name = migration.name, "the schema was upgraded");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every table with its columns, every index with its definition, and the rows that a new file has.
+    fn describe(connection: &Connection) -> Vec<String> {
+        let texts = |sql: &str| -> Vec<String> {
+            let mut statement = connection.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let mut lines = texts(
+            "SELECT m.name || '.' || c.name || ' ' || c.type || ' ' || c.\"notnull\" || ' ' || c.pk || ' ' \
+             || coalesce(c.dflt_value, '') FROM sqlite_master m, pragma_table_xinfo(m.name) c \
+             WHERE m.type = 'table' AND m.name NOT IN ('schema_migrations', 'sqlite_sequence') \
+             ORDER BY m.name, c.name",
+        );
+        let indexes =
+            texts("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql NOT NULL ORDER BY name");
+        lines.extend(indexes.iter().map(|sql| sql.split_whitespace().collect::<Vec<_>>().join(" ")));
+        lines.extend(texts("SELECT kind || ' ' || last FROM numbers ORDER BY kind"));
+        lines
+    }
+
+    #[test]
+    fn upgrading_step_by_step_gives_the_current_schema() {
+        let mut upgraded = Connection::open_in_memory().unwrap();
+        for migration in MIGRATIONS {
+            apply(&mut upgraded, migration).unwrap();
+        }
+        let current = Connection::open_in_memory().unwrap();
+        current.execute_batch(include_str!("../schema.sql")).unwrap();
+        let (upgraded, current) = (describe(&upgraded), describe(&current));
+        assert!(upgraded.len() > 50, "the description is complete: {upgraded:?}");
+        assert_eq!(upgraded, current);
+    }
+
+    #[test]
+    fn versions_count_up_from_one() {
+        let versions: Vec<i64> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+        assert_eq!(versions, (1..=MIGRATIONS.len() as i64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_second_run_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let changes = connection.total_changes();
+        let before = describe(&connection);
+        migrate(&mut connection).unwrap();
+        assert_eq!(connection.total_changes(), changes);
+        assert_eq!(describe(&connection), before);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        connection.execute("INSERT INTO schema_migrations (version, name) VALUES (99, 'later')", []).unwrap();
+        let error = migrate(&mut connection).unwrap_err();
+        assert!(matches!(error, StoreError::SchemaTooNew { found: 99, known: 1 }), "{error}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Pending work: shapes, the head of the queue of each shape, and what goes before a job.
+
+use muster_domain::{Job, Requirement, ShapeId};
+use rusqlite::params;
+
+use crate::error::during;
+use crate::row::{self, JOB_COLUMNS, to_json};
+use crate::tx::{Done, SqliteTx};
+
+/// Every shape of pending jobs, found by hopping through the index from one shape to the next.
+const PENDING_SHAPES: &str = "WITH RECURSIVE hop (shape) AS ( \
+        SELECT min(shape) FROM jobs WHERE status = 'pending' \
+        UNION ALL \
+        SELECT (SELECT min(shape) FROM jobs WHERE status = 'pending' AND shape > hop.shape) \
+        FROM hop WHERE hop.shape IS NOT NULL) ";
+
+impl SqliteTx<'_> {
+    pub(crate) fn select_shapes(&self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+        let sql = "SELECT id, requirement FROM shapes WHERE id = ?1";
+        self.rows_of_each("read shapes", sql, shapes, |shape| [shape.0], row::read_shape)
+    }
+
+    pub(crate) fn write_shapes(&self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+        let sql = "INSERT OR IGNORE INTO shapes (id, requirement) VALUES (?1, ?2)";
+        let mut statement = self.statement("insert shapes", sql)?;
+        for (id, requirement) in shapes {
+            let text = to_json(requirement)?;
+            statement.execute(params![id.0, text]).map_err(during("insert shapes"))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn select_pending_shapes(&self) -> Done<Vec<(ShapeId, Requirement)>> {
+        let sql = format!(
+            "{PENDING_SHAPES} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape \
+             WHERE EXISTS (SELECT 1 FROM jobs \
+                 WHERE status = 'pending' AND jobs.shape = hop.shape AND gang_id IS NULL)"
+        );
+        self.rows("read pending shapes", &sql, [], row::read_shape)
+    }
+
+    pub(crate) fn select_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_pending \
+             WHERE status = 'pending' AND shape = ?1 AND gang_id IS NULL \
+             ORDER BY priority DESC, seq LIMIT ?2"
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let jobs =
+            self.rows_of_each("read heads", &sql, shapes, |shape| params_of(shape.0, limit), row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
+    pub(crate) fn count_before(&self, job: &Job) -> Done<u64> {
+        const OPERATION: &str = "count jobs ahead";
+        let sql = format!(
+            "{PENDING_SHAPES} SELECT coalesce(sum( \
+                (SELECT count(*) FROM jobs \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority > ?1) \
+                + (SELECT count(*) FROM jobs \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority = ?1 AND seq < ?2)), 0) \
+             FROM hop WHERE hop.shape IS NOT NULL"
+        );
+        let params = params![job.spec.priority, job.seq as i64];
+        let mut statement = self.statement(OPERATION, &sql)?;
+        let count: i64 = statement.query_row(params, |row| row.get(0)).map_err(during(OPERATION))?;
+        Ok(count as u64)
+    }
+}
+
+const fn params_of(shape: i64, limit: i64) -> [i64; 2] {
+    [shape, limit]
+}

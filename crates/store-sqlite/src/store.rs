@@ -1,0 +1,104 @@
+//! The store's public face: batches go to the thread that writes, questions to the one that reads.
+
+use std::path::{Path, PathBuf};
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, BoxStream, StreamExt};
+use muster_domain::Timestamp;
+use muster_store::engine::{self, Policy};
+use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
+use rusqlite::Connection;
+
+use crate::connection::{self, ready};
+use crate::error::during;
+use crate::lock::FileLock;
+use crate::migrations;
+use crate::thread::DatabaseThread;
+use crate::tx::Done;
+
+/// Jobs, workers and events in one `SQLite` file, for one process at a time.
+#[derive(Debug)]
+pub struct SqliteStore {
+    policy: Policy,
+    // Dropped first: the last connection to close is the one that writes, which then cleans up.
+    reader: DatabaseThread,
+    writer: DatabaseThread,
+}
+
+impl SqliteStore {
+    /// Opens the file, creating it when it is missing and upgrading it when it is older. Beside it lie
+    /// `-wal` and `-shm`, which belong to it, and `.lock`, which keeps a second process away.
+    pub fn open(path: impl AsRef<Path>, policy: Policy) -> Result<Self, StoreError> {
+        let path = absolute(path.as_ref())?;
+        let lock = FileLock::take(&path)?;
+        let mut writer = connection::open_writer(&path)?;
+        migrations::migrate(&mut writer)?;
+        let reader = connection::open_reader(&path)?;
+        Ok(Self {
+            policy,
+            reader: DatabaseThread::start("muster-db-read", reader, |_| ())?,
+            writer: DatabaseThread::start("muster-db-write", writer, move |connection| {
+                empty_log(connection);
+                drop(lock);
+            })?,
+        })
+    }
+}
+
+/// A path that cannot be taken for one of the names that `SQLite` treats specially.
+fn absolute(path: &Path) -> Done<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|error| StoreError::Unavailable { operation: "open", source: Box::new(error) })
+}
+
+/// Copies the log into the database, so that a closed store is one file.
+fn empty_log(connection: &Connection) {
+    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    if let Err(error) = emptied {
+        tracing::warn!(%error, "the database's log was not emptied; the next start does it");
+    }
+}
+
+impl Store for SqliteStore {
+    fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>> {
+        let policy = self.policy;
+        let task = move |connection: &Connection| {
+            connection::write(connection, |tx| ready(engine::apply(tx, policy, now, &commands)))
+        };
+        self.writer.call(task).boxed()
+    }
+
+    fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
+        let task =
+            move |connection: &Connection| connection::read(connection, |tx| ready(engine::read(tx, &query)));
+        self.reader.call(task).boxed()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let task = |connection: &Connection| {
+            connection.query_row("SELECT 1 FROM numbers", [], |_| Ok(())).map_err(during("ping"))
+        };
+        self.reader.call(task).boxed()
+    }
+
+    /// There is only this process.
+    fn lead(&self, _role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
+        futures::future::ready(Ok(Some(Leadership::holding(())))).boxed()
+    }
+
+    fn wakes(&self) -> BoxStream<'static, Wake> {
+        stream::pending().boxed()
+    }
+
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async {
+            self.reader.close().await;
+            self.writer.close().await;
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,267 @@
+//! One transaction on one connection: the primitives of [`Tx`], grouped by topic in the files beside this.
+//!
+//! Nothing here waits for anything but the file, so that every future is ready when it is first polled.
+
+use std::collections::HashMap;
+
+use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Timestamp, Worker, WorkerId};
+use muster_store::{Counts, Edge, EventFilter, JobFilter, StoreError, Tx, Usage};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+
+use crate::error::{during, failed};
+use crate::row::id_bytes;
+
+pub(crate) type Done<T> = Result<T, StoreError>;
+
+/// A counter of the table `numbers`: read when first needed, written back once at the end.
+#[derive(Debug, Default)]
+struct Number {
+    last: Option<i64>,
+}
+
+/// The transaction that is open on the connection.
+#[derive(Debug)]
+pub(crate) struct SqliteTx<'c> {
+    connection: &'c Connection,
+    jobs: Number,
+    events: Number,
+    /// Numbers of the jobs that this transaction has seen; other tables refer to jobs by number.
+    seqs: HashMap<JobId, i64>,
+}
+
+impl<'c> SqliteTx<'c> {
+    /// The caller has begun the transaction, and ends it.
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        Self { connection, jobs: Number::default(), events: Number::default(), seqs: HashMap::new() }
+    }
+
+    pub(crate) fn statement(&self, operation: &'static str, sql: &str) -> Done<CachedStatement<'c>> {
+        self.connection.prepare_cached(sql).map_err(during(operation))
+    }
+
+    /// Runs a query and maps every row.
+    pub(crate) fn rows<T>(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        params: impl Params,
+        map: impl FnMut(&Row<'_>) -> Done<T>,
+    ) -> Done<Vec<T>> {
+        let mut found = Vec::new();
+        collect(operation, &mut self.statement(operation, sql)?, params, map, &mut found)?;
+        Ok(found)
+    }
+
+    /// Runs one query for each key and maps all rows. A prepared statement for each key is the fastest way
+    /// to many rows here, and its text does not depend on their number.
+    pub(crate) fn rows_of_each<K, P: Params, T>(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        keys: &[K],
+        params: impl Fn(&K) -> P,
+        mut map: impl FnMut(&Row<'_>) -> Done<T>,
+    ) -> Done<Vec<T>> {
+        let mut statement = self.statement(operation, sql)?;
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            collect(operation, &mut statement, params(key), &mut map, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Reserves `count` numbers for jobs and returns the first.
+    pub(crate) fn number_jobs(&mut self, count: usize) -> Done<i64> {
+        number(self.connection, "job", &mut self.jobs, count)
+    }
+
+    pub(crate) fn number_events(&mut self, count: usize) -> Done<i64> {
+        number(self.connection, "event", &mut self.events, count)
+    }
+
+    pub(crate) fn remember(&mut self, id: JobId, seq: i64) {
+        self.seqs.insert(id, seq);
+    }
+
+    pub(crate) fn forget(&mut self, id: JobId) {
+        self.seqs.remove(&id);
+    }
+
+    /// The number of a stored job.
+    pub(crate) fn find_seq(&mut self, id: JobId) -> Done<Option<i64>> {
+        if let Some(seq) = self.seqs.get(&id) {
+            return Ok(Some(*seq));
+        }
+        let mut statement = self.statement("find a job", "SELECT seq FROM jobs WHERE id = ?1")?;
+        let found = statement.query_row([id_bytes(id)], |row| row.get::<_, i64>(0)).optional();
+        let found = found.map_err(during("find a job"))?;
+        if let Some(seq) = found {
+            self.remember(id, seq);
+        }
+        Ok(found)
+    }
+
+    /// The number of a job that must be stored.
+    pub(crate) fn seq(&mut self, id: JobId) -> Done<i64> {
+        self.find_seq(id)?.ok_or_else(|| failed("find a job", format!("{id} is not stored")))
+    }
+
+    /// Writes what was kept back; the caller commits next.
+    pub(crate) fn finish(self) -> Done<()> {
+        for (kind, number) in [("job", &self.jobs), ("event", &self.events)] {
+            let Some(last) = number.last else { continue };
+            let mut statement =
+                self.statement("write numbers", "UPDATE numbers SET last = ?2 WHERE kind = ?1")?;
+            statement.execute(params![kind, last]).map_err(during("write numbers"))?;
+        }
+        Ok(())
+    }
+}
+
+fn number(connection: &Connection, kind: &str, number: &mut Number, count: usize) -> Done<i64> {
+    let fail = during("read numbers");
+    let last = match number.last {
+        Some(last) => last,
+        None => {
+            let sql = "SELECT last FROM numbers WHERE kind = ?1";
+            let mut statement = connection.prepare_cached(sql).map_err(&fail)?;
+            statement.query_row([kind], |row| row.get(0)).map_err(&fail)?
+        }
+    };
+    number.last = Some(last + count as i64);
+    Ok(last + 1)
+}
+
+fn collect<T>(
+    operation: &'static str,
+    statement: &mut CachedStatement<'_>,
+    params: impl Params,
+    mut map: impl FnMut(&Row<'_>) -> Done<T>,
+    found: &mut Vec<T>,
+) -> Done<()> {
+    let mut rows = statement.query(params).map_err(during(operation))?;
+    while let Some(row) = rows.next().map_err(during(operation))? {
+        found.push(map(row)?);
+    }
+    Ok(())
+}
+
+impl Tx for SqliteTx<'_> {
+    const EXCLUSIVE: bool = true;
+
+    async fn lock_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
+        self.select_jobs(ids)
+    }
+
+    async fn read_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
+        self.select_jobs(ids)
+    }
+
+    async fn insert_jobs(&mut self, jobs: &mut [Job]) -> Done<()> {
+        self.insert_new_jobs(jobs)
+    }
+
+    async fn update_jobs(&mut self, jobs: &[Job]) -> Done<()> {
+        self.write_jobs(jobs)
+    }
+
+    async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()> {
+        self.remove_jobs(ids)
+    }
+
+    async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        self.select_keys(keys)
+    }
+
+    async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {
+        self.write_edges(edges)
+    }
+
+    async fn dependants(&mut self, parents: &[JobId]) -> Done<Vec<Edge>> {
+        self.select_edges(parents)
+    }
+
+    async fn requirements(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+        self.select_shapes(shapes)
+    }
+
+    async fn insert_requirements(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+        self.write_shapes(shapes)
+    }
+
+    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
+        self.select_pending_shapes()
+    }
+
+    async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
+        self.select_heads(shapes, limit)
+    }
+
+    async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
+        self.count_before(job)
+    }
+
+    async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
+        self.count_held(workers)
+    }
+
+    async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        self.select_stopping(workers)
+    }
+
+    async fn silent_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_silent(before, limit)
+    }
+
+    async fn overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_overdue_stops(before, limit)
+    }
+
+    async fn oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
+        self.select_oldest_signs()
+    }
+
+    async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_finished(before, limit)
+    }
+
+    async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
+        self.select_workers(ids)
+    }
+
+    async fn workers(&mut self) -> Done<Vec<Worker>> {
+        self.select_all_workers()
+    }
+
+    async fn put_workers(&mut self, workers: &[Worker]) -> Done<()> {
+        self.write_workers(workers)
+    }
+
+    async fn list_jobs(&mut self, filter: &JobFilter) -> Done<Vec<Job>> {
+        self.select_list(filter)
+    }
+
+    async fn counts(&mut self) -> Done<Counts> {
+        self.count_unfinished()
+    }
+
+    async fn append_events(&mut self, events: &mut [Event]) -> Done<()> {
+        self.insert_events(events)
+    }
+
+    async fn events(&mut self, filter: &EventFilter) -> Done<Vec<Event>> {
+        self.select_events(filter)
+    }
+
+    async fn last_event(&mut self) -> Done<u64> {
+        self.select_last_event()
+    }
+
+    async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {
+        self.select_checkpoints(ids)
+    }
+
+    async fn put_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()> {
+        self.write_checkpoint(id, bytes)
+    }
+}
