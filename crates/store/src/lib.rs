@@ -7,6 +7,7 @@
 //! * [`compliance`] is the suite that every backend must pass.
 
 pub mod command;
+#[cfg(feature = "compliance")]
 pub mod compliance;
 pub mod engine;
 pub mod error;

@@ -1,1 +1,91 @@
-//! The suite.
+//! The suite that every backend must pass: one file per topic, each scenario on a store of its own.
+//!
+//! A backend calls [`compliance_suite!`](crate::compliance_suite) with a function that makes a fresh
+//! store and runs one scenario on it; every scenario becomes a test of its own, so that they run in
+//! parallel. After each scenario the executable invariants are checked on the whole state.
+//! A change of behaviour starts here.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test code that several crates share")]
+
+pub mod cancels;
+pub mod claims;
+pub mod dependencies;
+pub mod jobs;
+pub mod leases;
+pub mod lists;
+pub mod parity;
+pub mod stage;
+pub mod submissions;
+pub mod sweeps;
+pub mod workers;
+
+pub use stage::{Scenario, Stage};
+
+/// Turns every scenario into a test. `$run` takes a [`Scenario`](crate::compliance::Scenario), makes a
+/// fresh store, and drives the scenario to its end.
+#[macro_export]
+macro_rules! compliance_suite {
+    ($run:ident) => {
+        $crate::compliance_suite! { @topics $run;
+            jobs {
+                add_job_returns_a_unique_id, get_job_round_trip, get_job_not_found, fields_round_trip,
+                default_fields, done_sets_done_at, failure_requeues_then_fails, requeue_clears_done_at,
+                events_tell_the_whole_story, checkpoint_is_guarded_by_its_epoch_and_kept_byte_by_byte,
+            }
+            claims {
+                claim_returns_the_job, claim_on_an_empty_store, claim_skips_what_is_not_pending,
+                parallel_claims_never_share_a_job, priority_then_age, a_registered_worker_gets_only_what_fits,
+                several_asks_of_one_worker_share_its_room, slots_bound_a_worker, tags_are_required,
+                an_unregistered_claimer_takes_anything, stopping_work_still_takes_room,
+                work_that_cannot_fit_hides_nothing, a_batch_sees_what_it_released,
+            }
+            dependencies {
+                no_dependencies_is_pending, dependencies_start_blocked_and_round_trip, claim_skips_blocked,
+                released_when_all_are_done, chain_releases_one_level_at_a_time, diamond_releases_once,
+                a_done_dependency_does_not_block, failure_ends_the_chain, cancel_ends_the_chain,
+                a_failed_dependency_ends_a_new_job_at_once, one_failed_parent_is_enough,
+                unknown_dependency_is_refused,
+            }
+            submissions {
+                references_within_a_batch, a_cycle_is_spelled_out, atomic_takes_all_or_none,
+                others_survive_a_refused_one, an_idempotency_key_returns_the_first_job,
+                order_of_a_batch_is_kept, impossible_needs_are_flagged,
+            }
+            leases {
+                a_stale_lease_changes_nothing, the_same_report_twice_is_harmless,
+                a_contradicting_report_is_refused, the_holder_may_report_without_a_lease,
+                anonymous_reports_follow_the_status, release_refunds_the_attempt, leases_only_grow,
+            }
+            cancels {
+                cancel_of_waiting_work_is_immediate, cancel_of_running_work_orders_a_stop,
+                the_epoch_acknowledges_a_stop_once, a_report_under_lease_ends_a_stop,
+                anonymous_reports_do_not_end_a_stop, cancel_repeats_and_refusals,
+            }
+            sweeps {
+                silence_requeues, silence_with_no_attempt_left_fails, a_heartbeat_keeps_the_lease,
+                the_bound_is_strict, silence_counts_only_while_somebody_listens,
+                a_report_before_the_sweep_is_never_overwritten, unanswered_stops_are_forced,
+                retention_removes_old_ends_only, the_next_deadline_is_known,
+            }
+            workers {
+                register_makes_active, register_again_keeps_the_first_time, heartbeat_of_unknown_worker,
+                silent_workers_go_offline_and_come_back, usage_is_derived_from_jobs, a_claim_is_a_sign_of_life,
+            }
+            lists {
+                empty_lists, filters_hold_together, pages_join_without_loss, counts_leave_out_what_ended,
+                events_are_numbered_and_readable_from_a_position, why_names_the_cause,
+            }
+        }
+    };
+    (@topics $run:ident; $($topic:ident { $($name:ident),+ $(,)? })+) => {
+        $(mod $topic {
+            $(
+                #[test]
+                fn $name() {
+                    super::$run($crate::compliance::Scenario::new(|stage| {
+                        Box::pin(async move { $crate::compliance::$topic::$name(&stage).await; stage.check().await; })
+                    }));
+                }
+            )+
+        })+
+    };
+}

@@ -1,0 +1,256 @@
+//! Two stores, one script: every outcome and the whole state must be equal after every step.
+//!
+//! A script is plain bytes, so that any property-testing tool can make and shrink it.
+
+use std::sync::Arc;
+
+use muster_domain::{
+    Caller, Event, Exit, Job, JobId, JobSpec, Lease, ReportKind, Span, Timestamp, Worker, WorkerId,
+    WorkerStatus, invariants,
+};
+
+use super::stage::{memory, needing};
+use crate::command::{Answer, Ask, Command, NewJob, Outcome, Report, Submit, Sweep};
+use crate::query::{EventFilter, JobFilter};
+use crate::store::{Store, StoreExt};
+
+/// One step: what to do, to which job, and two details.
+pub type Step = [u8; 4];
+
+/// Runs the script on both stores and compares them step by step.
+pub async fn run(left: Arc<dyn Store>, right: Arc<dyn Store>, script: &[Step]) {
+    let mut world = World { now: 1_700_000_000_000_000, jobs: Vec::new(), made: 0 };
+    for (number, step) in script.iter().enumerate() {
+        let mut commands = world.commands(&left, *step).await;
+        if step[0] >= 128 {
+            // Some steps put two commands into one transaction.
+            commands.extend(world.commands(&left, [step[1], step[2], step[3], step[0]]).await);
+        }
+        let now = Timestamp::from_micros(world.now);
+        let (a, b) = (left.apply(now, commands.clone()).await, right.apply(now, commands.clone()).await);
+        let (a, b) = (a.unwrap(), b.unwrap());
+        let (mut wake_a, mut wake_b) = (a.wake.clone(), b.wake.clone());
+        wake_a.stops.sort();
+        wake_b.stops.sort();
+        assert_eq!(answers(a.answers), answers(b.answers), "step {number}: {commands:#?}");
+        assert_eq!(wake_a, wake_b, "step {number}: {commands:#?}");
+        let (state_a, state_b) = (state(&left).await, state(&right).await);
+        assert_eq!(state_a, state_b, "step {number}: {commands:#?}");
+        let violations = invariants::check(&state_a.jobs, &[]);
+        assert!(violations.is_empty(), "step {number}: {violations:#?}");
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct State {
+    jobs: Vec<Job>,
+    workers: Vec<(Worker, u64, u32)>,
+    events: Vec<Event>,
+    counts: crate::query::Counts,
+}
+
+/// Everything that can be read, with the numbers that a backend may choose freely made equal.
+async fn state(store: &Arc<dyn Store>) -> State {
+    let jobs = store.jobs(JobFilter::default()).await.unwrap().jobs;
+    let workers = store.workers().await.unwrap();
+    let mut events = store.events(EventFilter { job: None, after: 0, limit: 100_000 }).await.unwrap();
+    for (number, event) in events.iter_mut().enumerate() {
+        event.seq = number as u64;
+    }
+    State {
+        jobs: jobs.into_iter().map(|view| unnumbered(view.job)).collect(),
+        workers: workers
+            .into_iter()
+            .map(|usage| (usage.worker, usage.used.memory_mb, usage.running))
+            .collect(),
+        events,
+        counts: store.counts().await.unwrap(),
+    }
+}
+
+fn unnumbered(job: Job) -> Job {
+    Job { seq: 0, ..job }
+}
+
+fn answers(answers: Vec<Answer>) -> Vec<Answer> {
+    let normal = |outcome: Outcome| match outcome {
+        Outcome::Submitted(jobs) => Outcome::Submitted(
+            jobs.into_iter()
+                .map(|job| {
+                    job.map(|mut submitted| {
+                        submitted.job.seq = 0;
+                        submitted
+                    })
+                })
+                .collect(),
+        ),
+        Outcome::Claimed(mut jobs) => {
+            for claimed in &mut jobs {
+                claimed.job.seq = 0;
+            }
+            Outcome::Claimed(jobs)
+        }
+        Outcome::Reported { job, repeated } => Outcome::Reported { job: unnumbered(job), repeated },
+        Outcome::Heartbeat(mut reply) => {
+            reply.job.seq = 0;
+            Outcome::Heartbeat(reply)
+        }
+        Outcome::Cancelled { mut cancelled, stopping } => {
+            cancelled.sort();
+            Outcome::Cancelled { cancelled, stopping }
+        }
+        other => other,
+    };
+    answers.into_iter().map(|answer| answer.map(normal)).collect()
+}
+
+/// What the script has made so far.
+struct World {
+    now: i64,
+    jobs: Vec<JobId>,
+    made: u64,
+}
+
+impl World {
+    async fn commands(&mut self, store: &Arc<dyn Store>, [what, which, a, b]: Step) -> Vec<Command> {
+        let target = self.pick(which);
+        let worker = WorkerId::new(format!("w{}", a % 3));
+        match what % 16 {
+            0 | 1 => vec![self.submit_one(which, a, b)],
+            2 => vec![self.submit_chain(which, a)],
+            3..=5 => {
+                let worker = (a % 4 != 3).then_some(worker);
+                vec![Command::Claim(Ask { worker, max: u32::from(b % 4), ahead: u32::from(b % 2) })]
+            }
+            6..=8 => self.report(store, target, a, b).await.into_iter().collect(),
+            9 => {
+                let caller = self.caller(store, target, a, b).await;
+                vec![Command::Heartbeat { job: target, caller }]
+            }
+            10 => vec![Command::Cancel {
+                job: target,
+                message: a.is_multiple_of(2).then(|| "because".to_owned()),
+            }],
+            11 => {
+                let caller = self.caller(store, target, a, b).await;
+                vec![Command::AcknowledgeStop { job: target, caller, epoch: i64::from(b % 3) }]
+            }
+            12 => {
+                let caller = self.caller(store, target, a, b).await;
+                vec![Command::SaveCheckpoint {
+                    job: target,
+                    caller,
+                    epoch: i64::from(b % 2),
+                    bytes: vec![a, b, 0],
+                }]
+            }
+            13 => vec![
+                Command::RegisterWorker(self.worker(worker, b)),
+                Command::WorkerHeartbeat { worker: WorkerId::new("w1") },
+            ],
+            14 => vec![Command::Sweep(self.sweep(a, b))],
+            _ => {
+                self.now += i64::from(which) * 250_000;
+                Vec::new()
+            }
+        }
+    }
+
+    fn pick(&self, which: u8) -> JobId {
+        match self.jobs.len() {
+            0 => JobId::from_random([which; 16]),
+            // Recent jobs are the interesting ones.
+            count => self.jobs[count - 1 - usize::from(which) % count.min(12)],
+        }
+    }
+
+    fn new_job(&mut self, spec: JobSpec) -> NewJob {
+        self.made += 1;
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        bytes[8..].copy_from_slice(&self.made.to_be_bytes());
+        let id = JobId::from_random(bytes);
+        self.jobs.push(id);
+        NewJob { id, spec: Arc::new(spec), reference: None, depends_on: Vec::new() }
+    }
+
+    fn submit_one(&mut self, which: u8, a: u8, b: u8) -> Command {
+        let parents: Vec<String> = match a % 5 {
+            0 => vec![self.pick(which).to_string()],
+            1 => vec![self.pick(which).to_string(), self.pick(b).to_string()],
+            2 if b == 7 => vec!["nonsense".to_owned()],
+            _ => Vec::new(),
+        };
+        let key = (a % 16 == 15).then(|| format!("key-{}", b % 3));
+        let spec = JobSpec {
+            priority: i32::from(b % 3) - 1,
+            max_attempts: u32::from(a % 3) + 1,
+            idempotency_key: key,
+            ..needing(u64::from(b % 5) * 100)
+        };
+        let job = NewJob { depends_on: parents, ..self.new_job(spec) };
+        Command::Submit(Submit { jobs: vec![job], atomic: true })
+    }
+
+    fn submit_chain(&mut self, which: u8, a: u8) -> Command {
+        let first_parent = a.is_multiple_of(3).then(|| self.pick(which).to_string());
+        let mut jobs = Vec::new();
+        for n in 0..3_u8 {
+            let depends_on =
+                if n == 0 { first_parent.iter().cloned().collect() } else { vec![format!("r{}", n - 1)] };
+            let job = self.new_job(JobSpec { max_attempts: 1, ..JobSpec::shell("chain") });
+            jobs.push(NewJob { reference: Some(format!("r{n}")), depends_on, ..job });
+        }
+        if a.is_multiple_of(2) {
+            jobs.reverse();
+        }
+        Command::Submit(Submit { jobs, atomic: a % 4 < 2 })
+    }
+
+    /// Someone who may or may not speak for the job.
+    async fn caller(&self, store: &Arc<dyn Store>, job: JobId, a: u8, b: u8) -> Caller {
+        let lease = store.job(job).await.unwrap().map_or(Lease(0), |view| view.job.lease);
+        match a % 8 {
+            0 => Caller::default(),
+            1 => Caller { lease: None, worker: Some(WorkerId::new(format!("w{}", b % 3))) },
+            2 => Caller { lease: Some(Lease(lease.0.saturating_sub(1))), worker: None },
+            3 => Caller { lease: Some(lease.next()), worker: None },
+            _ => Caller { lease: Some(lease), worker: None },
+        }
+    }
+
+    async fn report(&self, store: &Arc<dyn Store>, job: JobId, a: u8, b: u8) -> Option<Command> {
+        let caller = self.caller(store, job, a, b).await;
+        let (kind, code) = match b % 6 {
+            0..=2 => (ReportKind::Done, 0),
+            3 => (ReportKind::Failed, 1),
+            4 => (ReportKind::Released, 143),
+            _ => (ReportKind::Preempted, 143),
+        };
+        let exit = Exit { code: Some(code), signal: (b % 7 == 6).then_some(9) };
+        let message = (a % 9 == 8).then(|| "went wrong".to_owned());
+        Some(Command::Report(Report { job, caller, kind, exit, message }))
+    }
+
+    fn worker(&self, id: WorkerId, size: u8) -> Worker {
+        Worker {
+            id,
+            exec_addr: "host:1".to_owned(),
+            resources: memory(u64::from(size) * 4),
+            tags: ["tag".to_owned()].into(),
+            slots: size.is_multiple_of(3).then_some(u32::from(size % 5)),
+            hostname: Some("host".to_owned()),
+            version: None,
+            status: WorkerStatus::Offline,
+            last_heartbeat: Timestamp::from_micros(self.now),
+            registered_at: Timestamp::default(),
+        }
+    }
+
+    fn sweep(&self, a: u8, b: u8) -> Sweep {
+        let listening_since =
+            if a.is_multiple_of(4) { Timestamp::from_micros(self.now) } else { Timestamp::default() };
+        let retention = b.is_multiple_of(8).then(|| Span::from_secs(60));
+        Sweep { timeouts: muster_domain::limits::Timeouts::default(), listening_since, limit: 50, retention }
+    }
+}

@@ -1,0 +1,280 @@
+//! A store under test, a clock that the test moves, and ids from a seed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use futures::future::BoxFuture;
+use muster_domain::limits::Timeouts;
+use muster_domain::{
+    Caller, Event, Exit, Job, JobId, JobSpec, Lease, Rejection, ReportKind, Resources, Span, Status,
+    Timestamp, Worker, WorkerId, WorkerStatus, invariants,
+};
+
+use crate::command::{
+    Answer, Ask, Claimed, Command, NewJob, Outcome, Report, Submit, Submitted, Sweep, SweepSummary,
+};
+use crate::query::{EventFilter, JobFilter};
+use crate::store::{Store, StoreExt};
+
+/// Where the clock starts: a round time, far from zero.
+const START: i64 = 1_700_000_000_000_000;
+
+/// One test of the suite.
+pub struct Scenario(Box<dyn FnOnce(Stage) -> BoxFuture<'static, ()> + Send>);
+
+impl Scenario {
+    pub fn new(body: impl FnOnce(Stage) -> BoxFuture<'static, ()> + Send + 'static) -> Self {
+        Self(Box::new(body))
+    }
+
+    /// Runs the scenario on a fresh store.
+    pub async fn run(self, store: Arc<dyn Store>) {
+        (self.0)(Stage::new(store)).await;
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scenario")
+    }
+}
+
+/// A store with the shorthand that scenarios are written in.
+#[derive(Debug)]
+pub struct Stage {
+    pub store: Arc<dyn Store>,
+    now: AtomicI64,
+    ids: AtomicU64,
+}
+
+impl Stage {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, now: AtomicI64::new(START), ids: AtomicU64::new(1) }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.load(Ordering::SeqCst))
+    }
+
+    pub fn advance(&self, span: Span) {
+        self.now.fetch_add(span.as_micros() as i64, Ordering::SeqCst);
+    }
+
+    pub fn new_id(&self) -> JobId {
+        let number = self.ids.fetch_add(1, Ordering::SeqCst);
+        let mut bytes = [0; 16];
+        // Scattered, so that id order differs from submission order.
+        bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        bytes[8..].copy_from_slice(&number.to_be_bytes());
+        JobId::from_random(bytes)
+    }
+
+    pub async fn apply(&self, commands: Vec<Command>) -> Vec<Answer> {
+        let applied = self.store.apply(self.now(), commands).await.unwrap();
+        applied.answers
+    }
+
+    pub async fn one(&self, command: Command) -> Answer {
+        self.apply(vec![command]).await.pop().unwrap()
+    }
+
+    // Submissions.
+
+    pub fn new_job(&self, spec: JobSpec) -> NewJob {
+        NewJob { id: self.new_id(), spec: Arc::new(spec), reference: None, depends_on: Vec::new() }
+    }
+
+    pub async fn try_submit(
+        &self,
+        jobs: Vec<NewJob>,
+        atomic: bool,
+    ) -> Result<Vec<Result<Submitted, Rejection>>, Rejection> {
+        match self.one(Command::Submit(Submit { jobs, atomic })).await? {
+            Outcome::Submitted(jobs) => Ok(jobs),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn submit(&self, spec: JobSpec) -> Job {
+        let jobs = vec![self.new_job(spec)];
+        self.try_submit(jobs, true).await.unwrap().pop().unwrap().unwrap().job
+    }
+
+    pub async fn shell(&self, line: &str) -> Job {
+        self.submit(JobSpec::shell(line)).await
+    }
+
+    pub async fn try_after(&self, parents: &[JobId]) -> Result<Job, Rejection> {
+        let depends_on = parents.iter().map(ToString::to_string).collect();
+        let job = NewJob { depends_on, ..self.new_job(JobSpec::shell("after")) };
+        self.try_submit(vec![job], true).await?.pop().unwrap().map(|submitted| submitted.job)
+    }
+
+    pub async fn after(&self, parents: &[JobId]) -> Job {
+        self.try_after(parents).await.unwrap()
+    }
+
+    // Claims and reports.
+
+    pub async fn claim_as(&self, worker: Option<&str>, max: u32) -> Vec<Claimed> {
+        let ask = Ask { worker: worker.map(WorkerId::new), max, ahead: 0 };
+        match self.one(Command::Claim(ask)).await.unwrap() {
+            Outcome::Claimed(jobs) => jobs,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn claim(&self) -> Option<Job> {
+        self.claim_as(None, 1).await.pop().map(|claimed| claimed.job)
+    }
+
+    pub async fn claim_by(&self, worker: &str) -> Option<Job> {
+        self.claim_as(Some(worker), 1).await.pop().map(|claimed| claimed.job)
+    }
+
+    pub async fn report(&self, job: &Job, kind: ReportKind) -> Result<Job, Rejection> {
+        self.report_as(job.id, Caller { lease: Some(job.lease), worker: None }, kind).await
+    }
+
+    pub async fn report_as(&self, job: JobId, caller: Caller, kind: ReportKind) -> Result<Job, Rejection> {
+        let code = i32::from(kind == ReportKind::Failed);
+        let exit = Exit { code: Some(code), signal: None };
+        match self.one(Command::Report(Report { job, caller, kind, exit, message: None })).await? {
+            Outcome::Reported { job, .. } => Ok(job),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn heartbeat(&self, job: &Job) -> Result<Job, Rejection> {
+        let caller = Caller { lease: Some(job.lease), worker: None };
+        match self.one(Command::Heartbeat { job: job.id, caller }).await? {
+            Outcome::Heartbeat(reply) => Ok(reply.job),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn cancel(&self, job: JobId) -> Result<(Vec<JobId>, Vec<JobId>), Rejection> {
+        match self.one(Command::Cancel { job, message: None }).await? {
+            Outcome::Cancelled { cancelled, stopping } => Ok((cancelled, stopping)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Submits, claims and finishes a job.
+    pub async fn run_to_done(&self) -> Job {
+        let id = self.shell("true").await.id;
+        let job = self.claim().await.unwrap();
+        assert_eq!(job.id, id, "another job was pending");
+        self.report(&job, ReportKind::Done).await.unwrap()
+    }
+
+    /// Finishes whatever is pending, or submits something to finish.
+    pub async fn run_to_done_or_claim(&self) -> Job {
+        match self.claim().await {
+            Some(job) => self.report(&job, ReportKind::Done).await.unwrap(),
+            None => self.run_to_done().await,
+        }
+    }
+
+    /// Fails a pending job as often as it takes; it must be the only pending one.
+    pub async fn fail_for_good(&self, id: JobId) -> Job {
+        loop {
+            let job = self.claim().await.unwrap();
+            assert_eq!(job.id, id, "another job was pending");
+            let job = self.report(&job, ReportKind::Failed).await.unwrap();
+            if job.is_terminal() {
+                return job;
+            }
+        }
+    }
+
+    // Workers and sweeps.
+
+    pub async fn register(&self, id: &str, resources: Resources, slots: Option<u32>) -> Worker {
+        let worker = Worker {
+            id: WorkerId::new(id),
+            exec_addr: String::new(),
+            resources,
+            tags: std::collections::BTreeSet::new(),
+            slots,
+            hostname: None,
+            version: None,
+            status: WorkerStatus::Active,
+            last_heartbeat: Timestamp::default(),
+            registered_at: Timestamp::default(),
+        };
+        self.register_worker(worker).await
+    }
+
+    pub async fn register_worker(&self, worker: Worker) -> Worker {
+        match self.one(Command::RegisterWorker(worker)).await.unwrap() {
+            Outcome::Registered(worker) => worker,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A sweep by a scheduler that has listened since long ago.
+    pub async fn sweep(&self) -> SweepSummary {
+        self.sweep_with(Timestamp::default(), None).await
+    }
+
+    pub async fn sweep_with(&self, listening_since: Timestamp, retention: Option<Span>) -> SweepSummary {
+        let sweep = Sweep { timeouts: Timeouts::default(), listening_since, limit: 100, retention };
+        match self.one(Command::Sweep(sweep)).await.unwrap() {
+            Outcome::Swept(summary) => summary,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    // Reads.
+
+    pub async fn get(&self, id: JobId) -> Job {
+        self.store.job(id).await.unwrap().unwrap().job
+    }
+
+    pub async fn status(&self, id: JobId) -> Status {
+        self.get(id).await.status()
+    }
+
+    pub async fn all(&self) -> Vec<Job> {
+        let page = self.store.jobs(JobFilter::default()).await.unwrap();
+        page.jobs.into_iter().map(|view| view.job).collect()
+    }
+
+    pub async fn events_of(&self, job: JobId) -> Vec<Event> {
+        self.store.events(EventFilter { job: Some(job), after: 0, limit: 1000 }).await.unwrap()
+    }
+
+    pub async fn event_names(&self, job: JobId) -> Vec<&'static str> {
+        self.events_of(job).await.iter().map(|event| event.kind.name()).collect()
+    }
+
+    /// The executable invariants, on the whole state.
+    pub async fn check(&self) {
+        let workers = self.store.workers().await.unwrap();
+        let workers: Vec<Worker> = workers.into_iter().map(|usage| usage.worker).collect();
+        let violations = invariants::check(&self.all().await, &workers);
+        assert!(violations.is_empty(), "{violations:#?}");
+    }
+}
+
+/// Memory only: the dimension that most scenarios need.
+pub fn memory(memory_mb: u64) -> Resources {
+    Resources { memory_mb, ..Resources::default() }
+}
+
+/// A shell job that needs memory.
+pub fn needing(memory_mb: u64) -> JobSpec {
+    JobSpec { resources: Some(memory(memory_mb)), ..JobSpec::shell("work") }
+}
+
+/// A caller that names a lease.
+pub fn lease(number: u64) -> Caller {
+    Caller { lease: Some(Lease(number)), worker: None }
+}
+
+/// A caller that names itself.
+pub fn named(worker: &str) -> Caller {
+    Caller { lease: None, worker: Some(WorkerId::new(worker)) }
+}
