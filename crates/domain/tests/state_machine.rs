@@ -1,0 +1,242 @@
+//! The state machine as a whole: its diagram is what the code does, and its promises hold for any
+//! sequence of triggers.
+//!
+//! `MUSTER_UPDATE_DOCS=1 cargo test -p muster-domain` writes docs/state-machine.md anew.
+
+#![expect(clippy::unwrap_used, clippy::format_push_string, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use muster_domain::{
+    Caller, Change, Exit, Job, JobId, JobSpec, Lease, Patience, Phase, ReportKind, Span, Status, StopReason,
+    Timestamp, Trigger, WorkerId, transition,
+};
+use proptest::prelude::*;
+
+const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+
+fn job(phase: Phase, max_attempts: u32) -> Job {
+    let spec = JobSpec { max_attempts, ..JobSpec::shell("x") };
+    Job::new(JobId::from_random([1; 16]), Arc::new(spec), phase, NOW)
+}
+
+fn after(mut job: Job, triggers: &[Trigger]) -> Job {
+    for trigger in triggers {
+        transition(&mut job, trigger, NOW).unwrap();
+    }
+    job
+}
+
+fn holder() -> Caller {
+    Caller { lease: None, worker: Some(WorkerId::new("w")) }
+}
+
+fn report(kind: ReportKind) -> Trigger {
+    Trigger::Report { caller: holder(), kind, exit: Exit { code: Some(1), signal: None }, message: None }
+}
+
+fn claim() -> Trigger {
+    Trigger::Claim { worker: Some(WorkerId::new("w")) }
+}
+
+fn cancel() -> Trigger {
+    Trigger::Cancel { message: None }
+}
+
+fn impatient() -> Patience {
+    Patience { timeout: Span::ZERO, listening_since: Timestamp::default() }
+}
+
+/// A job in every state, with and without attempts left where that matters.
+fn specimens() -> Vec<(&'static str, Job)> {
+    let pending = || job(Phase::Pending, 3);
+    let running = || after(pending(), &[claim()]);
+    let stop = || StopReason::Cancel { message: None };
+    let mut reserved = pending();
+    reserved.phase = Phase::Reserved { worker: WorkerId::new("w"), reserved_at: NOW };
+    let mut preempted = pending();
+    preempted.phase = Phase::Preempted { drain_started_at: NOW, stop: stop() };
+    vec![
+        ("", pending()),
+        ("", job(Phase::Blocked { waiting_on: 1 }, 3)),
+        ("", reserved),
+        (", attempts left", running()),
+        (", no attempt left", after(job(Phase::Pending, 1), &[claim()])),
+        ("", after(running(), &[cancel()])),
+        ("", preempted),
+        ("", after(running(), &[report(ReportKind::Done)])),
+        ("", after(job(Phase::Pending, 1), &[claim(), report(ReportKind::Failed)])),
+        ("", after(pending(), &[cancel()])),
+    ]
+}
+
+fn named_triggers() -> Vec<(&'static str, Trigger)> {
+    let ancestor = JobId::from_random([9; 16]);
+    vec![
+        ("last dependency done", Trigger::DependencyDone),
+        ("dependency failed", Trigger::DependencyEnded { ancestor, cancelled: false }),
+        ("dependency cancelled", Trigger::DependencyEnded { ancestor, cancelled: true }),
+        ("claim", claim()),
+        ("done report", report(ReportKind::Done)),
+        ("fail report", report(ReportKind::Failed)),
+        ("release", report(ReportKind::Released)),
+        ("stopped report", report(ReportKind::Preempted)),
+        ("stop acknowledged", Trigger::StopAcknowledged { caller: Caller::default(), epoch: 1 }),
+        ("silence", Trigger::Silence { patience: impatient() }),
+        ("stop overdue", Trigger::StopOverdue { patience: impatient() }),
+        ("cancel", cancel()),
+    ]
+}
+
+/// Every change of state that any trigger causes in any specimen.
+fn edges() -> BTreeSet<(Status, Status, String)> {
+    let later = NOW + Span::from_secs(1);
+    let mut edges = BTreeSet::new();
+    for (note, specimen) in specimens() {
+        for (name, trigger) in named_triggers() {
+            let mut job = specimen.clone();
+            if transition(&mut job, &trigger, later).is_ok() && job.status() != specimen.status() {
+                edges.insert((specimen.status(), job.status(), format!("{name}{note}")));
+            }
+        }
+    }
+    // What happens with and without attempts left needs no note.
+    let always = |(from, to, name): &(Status, Status, String)| {
+        let plain = name.split_once(", ").map_or(name.as_str(), |(plain, _)| plain).to_owned();
+        let both = [", attempts left", ", no attempt left"];
+        let noted = |note: &str| edges.contains(&(*from, *to, format!("{plain}{note}")));
+        if both.into_iter().all(noted) { (*from, *to, plain) } else { (*from, *to, name.clone()) }
+    };
+    edges.iter().map(always).collect()
+}
+
+fn diagram() -> String {
+    let mut text = String::from(
+        "# The state machine of jobs\n\n\
+         Generated from `muster_domain::lifecycle` by its test; `make docs` writes it anew. The states\n\
+         `reserved` and `preempted` are entered only by gangs.\n\n\
+         ```mermaid\nstateDiagram-v2\n    [*] --> pending: submit\n    [*] --> blocked: submit with unfinished dependencies\n",
+    );
+    let mut last: Option<(Status, Status)> = None;
+    for (from, to, name) in edges() {
+        if last == Some((from, to)) {
+            text.push_str(&format!(" / {name}"));
+        } else {
+            if last.is_some() {
+                text.push('\n');
+            }
+            text.push_str(&format!("    {from} --> {to}: {name}"));
+        }
+        last = Some((from, to));
+    }
+    text.push('\n');
+    for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
+        text.push_str(&format!("    {status} --> [*]\n"));
+    }
+    text.push_str("```\n");
+    text
+}
+
+#[test]
+fn the_diagram_in_the_documentation_is_what_the_code_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machine.md");
+    if std::env::var_os("MUSTER_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, diagram()).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, diagram(), "docs/state-machine.md is out of date: run `make docs`");
+}
+
+#[test]
+fn a_gang_task_never_leaves_through_the_pending_path() {
+    let mut spec = JobSpec::shell("x");
+    spec.gang = Some(muster_domain::GangMembership {
+        id: muster_domain::GangId::from_random([3; 16]),
+        size: 2,
+        index: 0,
+    });
+    let mut task =
+        Job::new(JobId::from_random([1; 16]), Arc::new(spec), Phase::Blocked { waiting_on: 1 }, NOW);
+    assert_eq!(transition(&mut task, &Trigger::DependencyDone, NOW), Ok(Change::Touched));
+    assert_eq!(task.status(), Status::Blocked, "it waits for its gang");
+    task.phase = Phase::Pending;
+    assert!(transition(&mut task, &claim(), NOW).is_err());
+}
+
+fn any_caller() -> impl Strategy<Value = Caller> {
+    let lease = prop::option::of((0_u64..8).prop_map(Lease));
+    let worker = prop::option::of((0_u8..2).prop_map(|n| WorkerId::new(format!("w{n}"))));
+    (lease, worker).prop_map(|(lease, worker)| Caller { lease, worker })
+}
+
+fn any_trigger() -> impl Strategy<Value = Trigger> {
+    let kind = prop_oneof![
+        Just(ReportKind::Done),
+        Just(ReportKind::Failed),
+        Just(ReportKind::Released),
+        Just(ReportKind::Preempted)
+    ];
+    let exit = Exit { code: Some(1), signal: None };
+    let report = (any_caller(), kind).prop_map(move |(caller, kind)| Trigger::Report {
+        caller,
+        kind,
+        exit,
+        message: None,
+    });
+    prop_oneof![
+        1 => Just(Trigger::DependencyDone),
+        1 => any::<bool>().prop_map(|cancelled| {
+            Trigger::DependencyEnded { ancestor: JobId::from_random([9; 16]), cancelled }
+        }),
+        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker }),
+        4 => report,
+        1 => any_caller().prop_map(|caller| Trigger::Heartbeat { caller }),
+        1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::StopAcknowledged { caller, epoch }),
+        1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::SaveCheckpoint { caller, epoch, bytes: 1 }),
+        1 => Just(Trigger::Silence { patience: impatient() }),
+        1 => Just(Trigger::StopOverdue { patience: impatient() }),
+        1 => Just(cancel()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn promises_hold_for_any_sequence(
+        blocked in any::<bool>(),
+        max_attempts in 1_u32..4,
+        triggers in prop::collection::vec(any_trigger(), 1..60),
+    ) {
+        let mut job = job(if blocked { Phase::Blocked { waiting_on: 2 } } else { Phase::Pending }, max_attempts);
+        for (step, trigger) in triggers.iter().enumerate() {
+            let before = job.clone();
+            let now = NOW + Span::from_secs(step as u32 + 1);
+            let result = transition(&mut job, trigger, now);
+            if matches!(result, Err(_) | Ok(Change::Repeated)) {
+                prop_assert_eq!(&job, &before, "refused or repeated, so nothing changed");
+            }
+            prop_assert!(!before.is_terminal() || job.phase == before.phase, "a terminal job changed");
+            prop_assert!(job.lease >= before.lease, "a lease went back");
+            prop_assert!(job.attempts <= max_attempts, "too many attempts");
+            prop_assert!(job.preemption_epoch >= before.preemption_epoch);
+            prop_assert_eq!(job.is_terminal(), job.done_at().is_some());
+        }
+    }
+
+    #[test]
+    fn a_closed_lease_can_never_speak_again(triggers in prop::collection::vec(any_trigger(), 1..60)) {
+        let mut job = job(Phase::Pending, 3);
+        for trigger in &triggers {
+            let _ = transition(&mut job, trigger, NOW);
+            let Some(closed) = job.closed else { continue };
+            for kind in [ReportKind::Done, ReportKind::Failed, ReportKind::Released, ReportKind::Preempted] {
+                let mut copy = job.clone();
+                let caller = Caller { lease: Some(closed.lease), worker: None };
+                let late = Trigger::Report { caller, kind, exit: Exit::default(), message: None };
+                let _ = transition(&mut copy, &late, NOW);
+                prop_assert_eq!(&copy, &job);
+            }
+        }
+    }
+}
