@@ -1,0 +1,146 @@
+//! The calls that the workloads make, over one kept connection.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use muster_protocol::{BatchItem, BatchResult, JobStatus, SubmitRequest, Worker, WorkerStatus};
+use serde::Deserialize;
+
+use crate::http::Connection;
+
+const UNFINISHED: &str = "/jobs?status=pending,blocked,reserved,running,preempting,preempted&limit=1";
+
+/// A connection to the scheduler.
+#[derive(Debug)]
+pub(crate) struct Api(Connection);
+
+/// As much of a job as the checks need.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    status: JobStatus,
+    attempts: u32,
+}
+
+#[derive(Debug, Deserialize)]
+struct Identity {
+    id: String,
+}
+
+/// A job that execs `/bin/true`.
+pub(crate) fn true_job() -> SubmitRequest {
+    SubmitRequest { argv: vec!["/bin/true".to_owned()], ..SubmitRequest::default() }
+}
+
+/// The body of a batch of `count` such jobs.
+pub(crate) fn true_batch(count: usize) -> Result<Vec<u8>> {
+    let item = BatchItem { reference: None, job: true_job() };
+    Ok(serde_json::to_vec(&vec![item; count])?)
+}
+
+impl Api {
+    pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
+        Connection::open(address).map(Self)
+    }
+
+    pub(crate) fn is_ready(&mut self) -> bool {
+        self.0.get("/readyz").is_ok_and(|answer| answer.status == 200)
+    }
+
+    pub(crate) fn has_worker(&mut self, id: &str) -> Result<bool> {
+        let answer = self.0.get("/workers")?.success()?;
+        let workers: Vec<Worker> = serde_json::from_slice(&answer.body)?;
+        Ok(workers.iter().any(|worker| worker.id == id && worker.status == WorkerStatus::Active))
+    }
+
+    /// Submits one job and returns its id.
+    pub(crate) fn submit(&mut self, body: &[u8]) -> Result<String> {
+        let answer = self.0.post("/jobs", body)?.success()?;
+        Ok(serde_json::from_slice::<Identity>(&answer.body)?.id)
+    }
+
+    /// Submits a batch and returns the id of its last job.
+    pub(crate) fn submit_batch(&mut self, body: &[u8]) -> Result<String> {
+        let answer = self.0.post("/jobs/batch", body)?.success()?;
+        let results: Vec<BatchResult> = serde_json::from_slice(&answer.body)?;
+        if let Some(refused) = results.iter().find_map(|result| result.error.as_deref()) {
+            bail!("a job of the batch was refused: {refused}");
+        }
+        results.into_iter().next_back().and_then(|result| result.id).context("the batch has no last job")
+    }
+
+    /// Submits a batch without looking at what is said about each job.
+    pub(crate) fn submit_batch_unread(&mut self, body: &[u8]) -> Result<()> {
+        self.0.post("/jobs/batch", body)?.success().map(drop)
+    }
+
+    /// Waits until the jobs named are final, then until no job at all is unfinished.
+    ///
+    /// Asking for one job is cheap however many there are; the list is asked only at the end.
+    pub(crate) fn await_all(&mut self, last: &[String], poll: Duration, bound: Duration) -> Result<()> {
+        let deadline = Instant::now() + bound;
+        for id in last {
+            while !self.outcome(id)?.is_final() {
+                pause(poll, deadline, bound)?;
+            }
+        }
+        while self.has_unfinished()? {
+            pause(poll, deadline, bound)?;
+        }
+        Ok(())
+    }
+
+    fn outcome(&mut self, id: &str) -> Result<Outcome> {
+        let answer = self.0.get(&format!("/jobs/{id}"))?.success()?;
+        Ok(serde_json::from_slice(&answer.body)?)
+    }
+
+    fn has_unfinished(&mut self) -> Result<bool> {
+        let answer = self.0.get(UNFINISHED)?.success()?;
+        let jobs: Vec<Outcome> = serde_json::from_slice(&answer.body)?;
+        Ok(!jobs.is_empty())
+    }
+
+    /// Fails unless there are exactly `count` jobs and each was done at the first attempt: a fast answer that
+    /// is wrong is not a measurement.
+    pub(crate) fn check_done(&mut self, count: usize) -> Result<()> {
+        let found = self.each_job("/jobs?limit=1000", |job| {
+            ensure!(job.status == JobStatus::Done, "a job ended as {:?}", job.status);
+            ensure!(job.attempts == 1, "a job took {} attempts", job.attempts);
+            Ok(())
+        })?;
+        ensure!(found == count, "{count} jobs were submitted and {found} are listed");
+        Ok(())
+    }
+
+    pub(crate) fn count_pending(&mut self) -> Result<usize> {
+        self.each_job("/jobs?status=pending&limit=1000", |_| Ok(()))
+    }
+
+    /// Reads a list page by page and returns how many jobs it has.
+    fn each_job(&mut self, list: &str, check: impl Fn(&Outcome) -> Result<()>) -> Result<usize> {
+        let mut count = 0;
+        let mut page = list.to_owned();
+        loop {
+            let answer = self.0.get(&page)?.success()?;
+            let jobs: Vec<Outcome> = serde_json::from_slice(&answer.body)?;
+            jobs.iter().try_for_each(&check)?;
+            count += jobs.len();
+            let Some(cursor) = answer.next_cursor else { return Ok(count) };
+            page = format!("{list}&cursor={cursor}");
+        }
+    }
+}
+
+impl Outcome {
+    fn is_final(&self) -> bool {
+        matches!(self.status, JobStatus::Done | JobStatus::Failed | JobStatus::Cancelled)
+    }
+}
+
+fn pause(poll: Duration, deadline: Instant, bound: Duration) -> Result<()> {
+    ensure!(Instant::now() < deadline, "the jobs were not finished within {bound:?}");
+    thread::sleep(poll);
+    Ok(())
+}

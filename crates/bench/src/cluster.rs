@@ -1,0 +1,172 @@
+//! One scheduler and one worker: the real programs, on loopback, on data of their own.
+//!
+//! Everything started here ends with the value, and its directory goes with it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use muster_pg_testkit::{PortLease, Postgres};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::api::Api;
+use crate::process::{self, Process};
+use crate::settings::StoreKind;
+
+const START_BOUND: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(1);
+const WORKER_ID: &str = "bench-worker";
+
+/// The databases and directories that clusters are started on.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) kind: StoreKind,
+    pub(crate) directory: PathBuf,
+    postgres: Option<Postgres>,
+}
+
+impl Ground {
+    /// Starts PostgreSQL where the store needs it, with the durability of a production server.
+    pub(crate) fn prepare(kind: StoreKind, directory: PathBuf) -> Result<Self> {
+        let durable = muster_pg_testkit::Options { durable: true };
+        // The kit is made for tests and panics, with a sentence, when PostgreSQL is not installed.
+        let start = || (kind == StoreKind::Postgres).then(|| Postgres::start_with(durable));
+        let postgres = panic::catch_unwind(start).map_err(|_| anyhow!("PostgreSQL does not start"))?;
+        Ok(Self { kind, directory, postgres })
+    }
+
+    /// The URL of a new database, when this ground has a server.
+    pub(crate) fn postgres_url(&self) -> Option<String> {
+        self.postgres.as_ref().map(|server| server.database().url())
+    }
+}
+
+/// What runs the jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Executor {
+    Process,
+    /// Every job succeeds at once, without a process.
+    Fake,
+}
+
+/// A running scheduler, and a worker once one was started.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    worker: Option<Process>,
+    scheduler: Process,
+    address: SocketAddr,
+    directory: TempDir,
+    /// From the start of the process until it said that it is ready.
+    pub(crate) start_up: Duration,
+    _port: PortLease,
+}
+
+impl Cluster {
+    /// A scheduler on empty data, ready.
+    pub(crate) fn scheduler(ground: &Ground) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("muster-bench-").tempdir_in(&ground.directory)?;
+        let port = PortLease::take();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.port()));
+        let mut command = Command::new(process::binary("muster-scheduler")?);
+        command.arg("--listen").arg(address.to_string()).args(["--db-driver", ground.kind.driver()]);
+        if let Some(url) = database(ground, directory.path()) {
+            command.args(["--db-url", &url]);
+        }
+        command.arg("--data-dir").arg(directory.path().join("data")).current_dir(directory.path());
+        command.env("MUSTER_LOG", "warn");
+        let begin = Instant::now();
+        let scheduler = Process::start("muster-scheduler", command, &directory.path().join("scheduler.log"))?;
+        let mut cluster =
+            Self { worker: None, scheduler, address, directory, start_up: Duration::ZERO, _port: port };
+        cluster.await_scheduler()?;
+        cluster.start_up = begin.elapsed();
+        Ok(cluster)
+    }
+
+    /// A scheduler and a worker that has registered.
+    pub(crate) fn start(ground: &Ground, slots: usize, executor: Executor) -> Result<Self> {
+        let mut cluster = Self::scheduler(ground)?;
+        let mut command = Command::new(process::binary("muster-worker")?);
+        command.arg("--scheduler").arg(format!("http://{}", cluster.address));
+        command.args(["--worker-id", WORKER_ID, "--workers", &slots.to_string()]);
+        if executor == Executor::Fake {
+            command.args(["--executor", "fake"]);
+        }
+        let data = cluster.directory.path().join("worker");
+        command.arg("--data-dir").arg(&data).current_dir(cluster.directory.path());
+        command.env("MUSTER_LOG", "warn");
+        let log = cluster.directory.path().join("worker.log");
+        cluster.worker = Some(Process::start("muster-worker", command, &log)?);
+        cluster.await_worker()?;
+        Ok(cluster)
+    }
+
+    pub(crate) fn api(&self) -> Result<Api> {
+        Api::connect(self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn scheduler_id(&self) -> u32 {
+        self.scheduler.id()
+    }
+
+    /// The worker and everything that it has started.
+    pub(crate) fn worker_ids(&self) -> Vec<u32> {
+        let scheduler = self.scheduler.id();
+        process::marked(self.directory.path()).into_iter().filter(|pid| *pid != scheduler).collect()
+    }
+
+    fn await_scheduler(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_BOUND;
+        loop {
+            if self.api().is_ok_and(|mut api| api.is_ready()) {
+                return Ok(());
+            }
+            self.scheduler.check_alive()?;
+            ensure!(Instant::now() < deadline, "the scheduler was not ready within {START_BOUND:?}");
+            thread::sleep(POLL);
+        }
+    }
+
+    fn await_worker(&mut self) -> Result<()> {
+        let mut api = self.api()?;
+        let deadline = Instant::now() + START_BOUND;
+        while !api.has_worker(WORKER_ID)? {
+            self.worker.as_mut().context("no worker was started")?.check_alive()?;
+            ensure!(Instant::now() < deadline, "the worker did not register within {START_BOUND:?}");
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.worker.take());
+        // What the worker has left behind names our directory, and nothing else on the machine does.
+        for pid in self.worker_ids() {
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
+    }
+}
+
+fn database(ground: &Ground, directory: &Path) -> Option<String> {
+    match ground.kind {
+        StoreKind::Memory => None,
+        StoreKind::Sqlite => Some(directory.join("muster.db").display().to_string()),
+        StoreKind::Postgres => ground.postgres_url(),
+    }
+}

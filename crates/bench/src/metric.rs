@@ -1,0 +1,198 @@
+//! Everything that is measured, with its name, its unit and what is to be reached.
+
+use serde::Serialize;
+
+use crate::settings::StoreKind;
+
+/// One measured quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Metric {
+    BatchRate,
+    BatchShare,
+    SingleRate,
+    SingleShare,
+    LatencyMedian,
+    LatencyTail,
+    SubmitRate,
+    SubmitMemory,
+    Chain,
+    Fan,
+    IdleProcessor,
+    IdleSchedulerMemory,
+    IdleMemory,
+    StartUp,
+    NoopRate,
+    SpawnLimit,
+    HttpLimit,
+    SqliteSingle,
+    SqliteGrouped,
+    PostgresSingle,
+    PostgresEight,
+    PostgresGrouped,
+    HyperQueue,
+    HyperQueueShare,
+    Slurm,
+}
+
+/// What a number means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    PerSecond,
+    Ratio,
+    Seconds,
+    Milliseconds,
+    Bytes,
+    Mebibytes,
+    PercentOfCore,
+}
+
+/// What is to be reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    AtLeast(f64),
+    Below(f64),
+}
+
+impl Target {
+    pub(crate) fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::Below(bound) => value < bound,
+        }
+    }
+}
+
+impl Metric {
+    /// The letter of the workload, or the group of the limit, and the name.
+    pub(crate) fn label(self) -> (&'static str, &'static str) {
+        match self {
+            Self::BatchRate => ("a", "exec /bin/true, one batch"),
+            Self::BatchShare => ("a", "  share of the bare spawn loop"),
+            Self::SingleRate => ("b", "exec /bin/true, one request a job"),
+            Self::SingleShare => ("b", "  share of the bare spawn loop"),
+            Self::LatencyMedian => ("c", "submit to process start, p50"),
+            Self::LatencyTail => ("c", "submit to process start, p99"),
+            Self::SubmitRate => ("d", "submit only, batches of 1,000"),
+            Self::SubmitMemory => ("d", "  scheduler memory per queued job"),
+            Self::Chain => ("e", "chain of jobs"),
+            Self::Fan => ("e", "fan out and in"),
+            Self::IdleProcessor => ("f", "idle, scheduler and worker"),
+            Self::IdleSchedulerMemory => ("f", "  memory, scheduler alone"),
+            Self::IdleMemory => ("f", "  memory, scheduler and worker"),
+            Self::StartUp => ("f", "start of the scheduler until ready"),
+            Self::NoopRate => ("g", "no-op jobs, submit to done"),
+            Self::SpawnLimit => ("limit", "bare spawn loop, /bin/true"),
+            Self::HttpLimit => ("limit", "bare axum handler, 8 connections"),
+            Self::SqliteSingle => ("limit", "SQLite rows, 1 a transaction"),
+            Self::SqliteGrouped => ("limit", "SQLite rows, 500 a transaction"),
+            Self::PostgresSingle => ("limit", "PostgreSQL rows, 1 a transaction"),
+            Self::PostgresEight => ("limit", "  the same from 8 clients"),
+            Self::PostgresGrouped => ("limit", "PostgreSQL rows, 500 a transaction"),
+            Self::HyperQueue => ("peer", "HyperQueue, array of /bin/true"),
+            Self::HyperQueueShare => ("peer", "  share of the bare spawn loop"),
+            Self::Slurm => ("peer", "Slurm, array of 60 /bin/true"),
+        }
+    }
+
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            Self::BatchShare | Self::SingleShare | Self::HyperQueueShare => Unit::Ratio,
+            Self::LatencyMedian | Self::LatencyTail | Self::StartUp => Unit::Milliseconds,
+            Self::SubmitMemory => Unit::Bytes,
+            Self::Chain | Self::Fan => Unit::Seconds,
+            Self::IdleProcessor => Unit::PercentOfCore,
+            Self::IdleSchedulerMemory | Self::IdleMemory => Unit::Mebibytes,
+            Self::BatchRate
+            | Self::SingleRate
+            | Self::SubmitRate
+            | Self::NoopRate
+            | Self::SpawnLimit
+            | Self::HttpLimit
+            | Self::SqliteSingle
+            | Self::SqliteGrouped
+            | Self::PostgresSingle
+            | Self::PostgresEight
+            | Self::PostgresGrouped
+            | Self::HyperQueue
+            | Self::Slurm => Unit::PerSecond,
+        }
+    }
+
+    /// What is to be reached on a store; a store or a metric without a promise has none.
+    pub(crate) fn target(self, store: StoreKind) -> Option<Target> {
+        match store {
+            StoreKind::Sqlite => self.target_on_sqlite(),
+            StoreKind::Postgres => match self {
+                Self::BatchShare => Some(Target::AtLeast(0.4)),
+                Self::NoopRate => Some(Target::AtLeast(15_000.0)),
+                _ => None,
+            },
+            StoreKind::Memory => None,
+        }
+    }
+
+    fn target_on_sqlite(self) -> Option<Target> {
+        match self {
+            Self::BatchShare | Self::SingleShare => Some(Target::AtLeast(0.6)),
+            Self::LatencyMedian => Some(Target::Below(5.0)),
+            Self::LatencyTail => Some(Target::Below(20.0)),
+            Self::SubmitRate => Some(Target::AtLeast(50_000.0)),
+            Self::SubmitMemory => Some(Target::Below(1024.0)),
+            Self::IdleProcessor => Some(Target::Below(1.0)),
+            Self::IdleMemory => Some(Target::Below(64.0)),
+            Self::StartUp => Some(Target::Below(300.0)),
+            _ => None,
+        }
+    }
+}
+
+impl Unit {
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::PerSecond if value < 10.0 => format!("{value:.1} /s"),
+            Self::PerSecond => format!("{} /s", grouped(value)),
+            Self::Ratio => format!("{value:.2}"),
+            Self::Seconds => format!("{value:.2} s"),
+            Self::Milliseconds => format!("{value:.1} ms"),
+            Self::Bytes => format!("{} B", grouped(value)),
+            Self::Mebibytes => format!("{value:.1} MiB"),
+            Self::PercentOfCore => format!("{value:.2} %"),
+        }
+    }
+}
+
+/// A whole number with a comma at every thousand.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |rest| ("-", rest));
+    let mut text = String::from(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(Unit::PerSecond.show(1_234_567.4), "1,234,567 /s");
+        assert_eq!(Unit::PerSecond.show(2.04), "2.0 /s");
+        assert_eq!(Unit::Bytes.show(-1_000.0), "-1,000 B");
+        assert_eq!(Unit::PerSecond.show(999.0), "999 /s");
+    }
+
+    #[test]
+    fn a_bound_from_above_is_strict_and_one_from_below_is_not() {
+        assert!(Target::AtLeast(0.6).is_met(0.6));
+        assert!(!Target::Below(5.0).is_met(5.0));
+        assert_eq!(Metric::BatchShare.target(StoreKind::Postgres), Some(Target::AtLeast(0.4)));
+        assert_eq!(Metric::BatchShare.target(StoreKind::Memory), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Child processes that end with the value that holds them, and what the kernel says about them.
+
+use std::collections::HashMap;
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const POLITE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(5);
+/// What the kernel counts processor time in, for programs (`USER_HZ`).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The path of one of our programs: beside the running one, where cargo puts both.
+pub(crate) fn binary(name: &str) -> Result<PathBuf> {
+    let own = env::current_exe().context("finding the path of this program")?;
+    let path = own.with_file_name(name);
+    ensure!(path.is_file(), "{} is missing; `make bench` builds it", path.display());
+    Ok(path)
+}
+
+/// The path of a program on the PATH.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let directories = env::var_os("PATH")?;
+    env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+/// A running child whose output goes to a file.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts the command. Settings of the surrounding environment that would change what our programs do are
+    /// taken away.
+    pub(crate) fn start(name: &str, mut command: Command, log: &Path) -> Result<Self> {
+        let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+        for (variable, _) in env::vars_os() {
+            if variable.to_str().is_some_and(|text| text.starts_with("MUSTER_")) {
+                command.env_remove(variable);
+            }
+        }
+        command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
+        let child = command.spawn().with_context(|| format!("starting {name}"))?;
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Fails with the last lines of its output when the process has ended.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        let Some(status) = self.child.try_wait()? else { return Ok(()) };
+        let output = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
+        let lines: Vec<&str> = output.lines().collect();
+        let tail = lines[lines.len().saturating_sub(10)..].join("\n");
+        bail!("{} ended with {status}:\n{tail}", self.name)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let deadline = Instant::now() + POLITE;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(POLL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What `/proc/PID/stat` says: the parent and the processor time in seconds, that of ended children included.
+#[derive(Debug, Clone, Copy)]
+struct Usage {
+    parent: u32,
+    seconds: f64,
+}
+
+fn usage(pid: u32) -> Option<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in brackets, may hold blanks: count from its end.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let ticks: Option<Vec<f64>> = fields.get(11..15)?.iter().map(|field| field.parse().ok()).collect();
+    Some(Usage { parent, seconds: ticks?.iter().sum::<f64>() / TICKS_PER_SECOND })
+}
+
+/// The processor time in seconds that a process has used so far.
+pub(crate) fn processor_seconds(pid: u32) -> Option<f64> {
+    usage(pid).map(|usage| usage.seconds)
+}
+
+/// The resident memory of a process in bytes.
+pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// This process, its descendants, and every process whose command line mentions `marker` (a child that has
+/// detached itself), with the processor time each has used.
+pub(crate) fn family(marker: Option<&Path>) -> HashMap<u32, f64> {
+    let all: HashMap<u32, Usage> = pids().filter_map(|pid| Some((pid, usage(pid)?))).collect();
+    let belongs = |pid: u32| descends(&all, pid) || marker.is_some_and(|marker| mentions(pid, marker));
+    all.iter().filter(|(pid, _)| belongs(**pid)).map(|(pid, usage)| (*pid, usage.seconds)).collect()
+}
+
+/// The processes other than this one whose command line mentions `marker`.
+pub(crate) fn marked(marker: &Path) -> Vec<u32> {
+    pids().filter(|pid| *pid != std::process::id() && mentions(*pid, marker)).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn descends(all: &HashMap<u32, Usage>, pid: u32) -> bool {
+    let mut current = pid;
+    // Parents are read one after another while processes come and go: never follow a circle.
+    for _ in 0..64 {
+        if current == std::process::id() {
+            return true;
+        }
+        match all.get(&current) {
+            Some(usage) if usage.parent != 0 => current = usage.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn mentions(pid: u32, marker: &Path) -> bool {
+    let marker = marker.as_os_str().as_encoded_bytes();
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.windows(marker.len()).any(|window| window == marker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_belongs_to_the_family_and_is_found_by_its_command_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "read -r line", "sh"]).arg(directory.path());
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        assert!(family(None).contains_key(&child.id()));
+        assert_eq!(marked(directory.path()), vec![child.id()]);
+        assert!(resident_bytes(child.id()).unwrap() > 0);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!family(None).contains_key(&child.id()));
+    }
+}
