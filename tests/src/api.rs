@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::Response;
 use crate::scheduler::Scheduler;
-use crate::wait::eventually;
+use crate::wait::{eventually, until};
 
 impl Scheduler {
     /// Submits a command and returns the job's id.
@@ -79,6 +79,12 @@ impl Scheduler {
         eventually(&format!("{id} is {status}"), bound, || {
             Some(self.job(id)).filter(|job| job["status"] == status)
         })
+    }
+
+    /// Waits until that many long polls are parked here.
+    pub fn await_parked(&self, count: u64) {
+        let what = format!("{count} requests are parked");
+        until(&what, Duration::from_secs(10), || self.metric("muster_parked_requests") == Some(count));
     }
 
     /// The value of one series of `/metrics` that counts, such as `muster_jobs_reaped_total{outcome="failed"}`.

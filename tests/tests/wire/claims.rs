@@ -1,6 +1,7 @@
 //! `GET /jobs/next`: who gets what, when, and never twice.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,7 @@ for_each_store! {
             let started = Instant::now();
             (http.get("/jobs/next?worker_id=patient&wait=20s"), started.elapsed())
         });
-        // The answer depends on the order of park and submit only in how long it waits.
+        scheduler.await_parked(1);
         let id = scheduler.submit("true");
         let (response, waited) = parked.join().unwrap();
         assert_eq!(response.expect(200).json()["id"], id.as_str());
@@ -113,5 +114,31 @@ for_each_store! {
             claimed.extend(jobs.iter().map(id_of));
         }
         assert_eq!(claimed, submitted);
+    }
+
+    fn a_claim_whose_client_has_left_is_handed_nothing(store) {
+        let scheduler = Scheduler::start(store);
+        let mut gone = scheduler.http().connect().unwrap();
+        let request = scheduler.http().request("GET", "/jobs/next?worker_id=gone&wait=20s").bytes();
+        gone.write_all(&request).unwrap();
+        scheduler.await_parked(1);
+        drop(gone);
+        scheduler.await_parked(0);
+        let id = scheduler.submit("true");
+        assert_eq!(scheduler.claim(Some("here"))["id"], id.as_str());
+    }
+
+    fn one_job_wakes_one_of_many_parked_claims(store) {
+        let scheduler = Scheduler::start(store);
+        let http = scheduler.http();
+        let parked: Vec<_> = (0..10)
+            .map(|number| thread::spawn(move || http.get(&format!("/jobs/next?worker_id=w{number}&wait=20s"))))
+            .collect();
+        scheduler.await_parked(10);
+        let first = scheduler.submit("true");
+        scheduler.await_parked(9);
+        let rest: BTreeSet<String> = (0..9).map(|_| scheduler.submit("true")).chain([first]).collect();
+        let claimed = parked.into_iter().map(|claim| id_of(&claim.join().unwrap().expect(200).json()));
+        assert_eq!(claimed.collect::<BTreeSet<_>>(), rest);
     }
 }

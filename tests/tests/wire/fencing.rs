@@ -120,7 +120,7 @@ for_each_store! {
             })
             .collect();
         let outcomes: Vec<(Value, u16)> = racers.into_iter().map(|racer| racer.join().unwrap()).collect();
-        let ticks = || scheduler.metric("muster_reaper_tick_duration_seconds_count").unwrap_or(0);
+        let ticks = || scheduler.metric(r#"muster_tick_seconds_count{loop="reaper"}"#).unwrap_or(0);
         let before = ticks();
         until("the reaper has passed over all of them again", Duration::from_secs(10), || ticks() >= before + 3);
         for (job, status) in &outcomes {

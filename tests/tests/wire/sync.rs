@@ -60,6 +60,7 @@ for_each_store! {
             let started = Instant::now();
             (http.post_json("/workers/w/sync", &json!({ "wait_ms": 20_000, "orders": true })), started.elapsed())
         });
+        scheduler.await_parked(1);
         scheduler.report(&id, "cancel").expect(200);
         let (answer, waited) = parked.join().unwrap();
         let order = answer.expect(200).json()["stop"][0].clone();

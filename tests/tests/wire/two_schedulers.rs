@@ -62,8 +62,7 @@ fn t25_a_submit_to_one_wakes_a_claim_parked_at_the_other() {
         let answer = http.get("/jobs/next?worker_id=patient&wait=20s");
         (answer, Instant::now())
     });
-    // Seen by both, so that the claim is known to be parked: the worker's poll counts as a sign of life.
-    thread::sleep(Duration::from_millis(200));
+    second.await_parked(1);
     let submitted = Instant::now();
     let id = first.submit("true");
     let (answer, answered) = parked.join().unwrap();
