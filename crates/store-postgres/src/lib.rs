@@ -1,1 +1,26 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! The store that many schedulers share: `PostgreSQL`.
+//!
+//! * [`PostgresStore`] is the server's side: a pool of connections, a transaction a batch, retried when
+//!   two of them collide.
+//! * `tx` and the files beside it (`jobs`, `pending`, `held`, `workers`, `lists`, `events`) are the
+//!   primitives; each is one statement, or a fixed number of them, whatever the number of rows.
+//! * `wakes` tells other instances of commits, `leadership` lets one instance at a time run a loop.
+//! * `row` maps rows, `error` maps errors, `migrations` brings an older database up to date.
+
+mod error;
+mod events;
+mod held;
+mod jobs;
+mod leadership;
+mod lists;
+mod migrations;
+mod pending;
+mod pool;
+mod row;
+mod store;
+mod tx;
+mod wakes;
+mod workers;
+
+pub use pool::PostgresOptions;
+pub use store::PostgresStore;

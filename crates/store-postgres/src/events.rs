@@ -1,0 +1,105 @@
+//! The log of events, numbered by a sequence and read without gaps.
+//!
+//! Numbers are drawn before their transaction commits, so that a lower number can become visible after a
+//! higher one. A reader that goes by the highest number it has seen would miss it. Therefore every writer,
+//! before it draws its first number, takes a *shared* advisory lock whose key is the last number drawn by
+//! anyone; the lock ends with the transaction, after its rows became visible, and never keeps another
+//! writer waiting. A reader looks at the sequence, then at the locks, then at the rows: below the lowest key
+//! held, and up to the number the sequence had, everything is decided. Nothing else that goes on in the
+//! database, such as a backup, holds the readers up.
+
+use muster_domain::Event;
+use muster_store::EventFilter;
+
+use crate::error::{during, failed};
+use crate::row::{self, sql_limit, storable, to_json};
+use crate::tx::{Done, PostgresTx};
+
+/// The last number drawn, also when none was.
+const LAST_DRAWN: &str = "CASE WHEN is_called THEN last_value ELSE last_value - 1 END";
+
+const COLUMNS: &str = "SELECT events.seq, events.at, jobs.id, events.worker_id, events.kind FROM events";
+
+const INSERT: &str = "INSERT INTO events (at, job, worker_id, kind) SELECT at, job, worker_id, kind \
+    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) WITH ORDINALITY \
+    AS new (at, job, worker_id, kind, place) ORDER BY place RETURNING seq";
+
+/// The keys are negative, which keeps them apart from those of the roles.
+const HELD: &str = "SELECT max((classid::bigint << 32) | objid::bigint) FROM pg_locks \
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >= 2147483648 \
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+impl PostgresTx {
+    pub(crate) async fn insert_events(&mut self, events: &mut [Event]) -> Done<()> {
+        const OPERATION: &str = "append events";
+        self.learn(events.iter().filter_map(|event| event.job)).await?;
+        let jobs = events.iter().map(|event| event.job.map(|id| self.seq(id)).transpose());
+        let jobs = jobs.collect::<Done<Vec<Option<i64>>>>()?;
+        let times: Vec<i64> = events.iter().map(|event| event.at.as_micros()).collect();
+        let workers: Vec<_> = events
+            .iter()
+            .map(|event| event.worker.as_ref().map(|worker| storable(worker.as_str())))
+            .collect();
+        let kinds = events.iter().map(|event| to_json(&event.kind)).collect::<Done<Vec<String>>>()?;
+        let lock = format!("SELECT pg_advisory_xact_lock_shared(-1 - ({LAST_DRAWN})) FROM events_seq_seq");
+        self.query(OPERATION, &lock, &[]).await?;
+        let rows = self.query(OPERATION, INSERT, &[&times, &jobs, &workers, &kinds]).await?;
+        let seqs = rows.iter().map(|row| row.try_get(0).map_err(during(OPERATION)));
+        let mut seqs = seqs.collect::<Done<Vec<i64>>>()?;
+        drop((workers, rows));
+        if seqs.len() != events.len() {
+            return Err(failed(OPERATION, "not every event was appended"));
+        }
+        seqs.sort_unstable();
+        for (event, seq) in events.iter_mut().zip(seqs) {
+            event.seq = seq as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn select_events(&mut self, filter: &EventFilter) -> Done<Vec<Event>> {
+        let after = i64::try_from(filter.after).unwrap_or(i64::MAX);
+        let limit = sql_limit(filter.limit);
+        let rows = if let Some(job) = filter.job {
+            // The writers of one job's events wait for each other at its row: no gap to mind.
+            let sql = format!(
+                "{COLUMNS} JOIN jobs ON jobs.seq = events.job WHERE jobs.id = $1 AND events.seq > $2 \
+                 ORDER BY events.seq LIMIT $3"
+            );
+            self.query("read events", &sql, &[&job.as_uuid(), &after, &limit]).await?
+        } else {
+            let decided = self.decided().await?;
+            let sql = format!(
+                "{COLUMNS} LEFT JOIN jobs ON jobs.seq = events.job \
+                 WHERE events.seq > $1 AND events.seq <= $2 ORDER BY events.seq LIMIT $3"
+            );
+            self.query("read events", &sql, &[&after, &decided, &limit]).await?
+        };
+        rows.iter().map(row::read_event).collect()
+    }
+
+    pub(crate) async fn select_last_event(&mut self) -> Done<u64> {
+        const OPERATION: &str = "read the last event";
+        let decided = self.decided().await?;
+        let sql = "SELECT coalesce(max(seq), 0) FROM events WHERE seq <= $1";
+        let rows = self.query(OPERATION, sql, &[&decided]).await?;
+        let last = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
+        Ok(last.map_err(during(OPERATION))?.unwrap_or(0) as u64)
+    }
+
+    /// The number up to which no event can appear any more. The order of the two looks matters, and the
+    /// rows have to be read after both.
+    async fn decided(&mut self) -> Done<i64> {
+        const OPERATION: &str = "look for open events";
+        let sql = format!("SELECT {LAST_DRAWN} FROM events_seq_seq");
+        let drawn = self.query(OPERATION, &sql, &[]).await?;
+        let held = self.query(OPERATION, HELD, &[]).await?;
+        let drawn: i64 = match drawn.first() {
+            Some(row) => row.try_get(0).map_err(during(OPERATION))?,
+            None => return Err(failed(OPERATION, "the sequence of the events is missing")),
+        };
+        let held = held.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose();
+        let held = held.map_err(during(OPERATION))?.flatten();
+        Ok(held.map_or(drawn, |key| drawn.min(-1 - key)))
+    }
+}

@@ -1,0 +1,79 @@
+//! What workers hold, what is overdue, and what retention may remove.
+
+use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
+use muster_store::Usage;
+use tokio_postgres::Row;
+
+use crate::error::during;
+use crate::row::{self, JOB_COLUMNS, sql_limit, worker_names};
+use crate::tx::{Done, PostgresTx};
+
+impl PostgresTx {
+    pub(crate) async fn count_held(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
+        const OPERATION: &str = "read usage";
+        let sql = "SELECT worker_id, shape, count(*) FROM jobs \
+                   WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ANY($1) \
+                   GROUP BY worker_id, shape";
+        let rows = self.query(OPERATION, sql, &[&worker_names(workers)]).await?;
+        let read = |row: &Row| {
+            let fail = during(OPERATION);
+            Ok(Usage {
+                worker: WorkerId::new(row.try_get::<_, String>(0).map_err(&fail)?),
+                shape: ShapeId(row.try_get(1).map_err(&fail)?),
+                jobs: row.try_get::<_, i64>(2).map_err(&fail)? as u32,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    pub(crate) async fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs WHERE status = 'preempting' AND worker_id = ANY($1) ORDER BY seq"
+        );
+        let rows = self.query("read stopping jobs", &sql, &[&worker_names(workers)]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
+    pub(crate) async fn select_silent(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql = "SELECT id FROM jobs WHERE sign_at < $1 ORDER BY sign_at, seq LIMIT $2";
+        self.select_ids("read silent jobs", sql, before, limit).await
+    }
+
+    pub(crate) async fn select_overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql = "SELECT id FROM jobs WHERE status = 'preempting' AND drain_started_at < $1 \
+                   ORDER BY drain_started_at, seq LIMIT $2";
+        self.select_ids("read overdue stops", sql, before, limit).await
+    }
+
+    pub(crate) async fn select_oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
+        const OPERATION: &str = "read the oldest signs of life";
+        let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
+                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting')";
+        let rows = self.query(OPERATION, sql, &[]).await?;
+        let Some(row) = rows.first() else { return Ok((None, None)) };
+        let time = |column: usize| {
+            let micros = row.try_get::<_, Option<i64>>(column).map_err(during(OPERATION))?;
+            Ok(micros.map(Timestamp::from_micros))
+        };
+        Ok((time(0)?, time(1)?))
+    }
+
+    pub(crate) async fn select_finished(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql = "SELECT id FROM jobs WHERE done_at < $1 AND NOT EXISTS ( \
+                       SELECT 1 FROM edges JOIN jobs AS child ON child.seq = edges.child \
+                       WHERE edges.parent = jobs.seq AND child.done_at IS NULL) \
+                   ORDER BY done_at, seq LIMIT $2";
+        self.select_ids("read finished jobs", sql, before, limit).await
+    }
+
+    async fn select_ids(
+        &mut self,
+        operation: &'static str,
+        sql: &str,
+        before: Timestamp,
+        limit: usize,
+    ) -> Done<Vec<JobId>> {
+        let rows = self.query(operation, sql, &[&before.as_micros(), &sql_limit(limit)]).await?;
+        row::read_ids(operation, &rows)
+    }
+}

@@ -1,0 +1,106 @@
+//! Lists of jobs for people, and numbers for gauges.
+
+use std::collections::BTreeMap;
+
+use muster_domain::{Job, Status};
+use muster_store::{Counts, JobFilter};
+use tokio_postgres::types::ToSql;
+
+use crate::error::{corrupt, during};
+use crate::row::{self, JOB_COLUMNS, sql_limit, storable, to_json};
+use crate::tx::{Done, PostgresTx};
+
+/// A list query under construction.
+#[derive(Default)]
+struct Listing {
+    conditions: Vec<String>,
+    values: Vec<Box<dyn ToSql + Sync + Send>>,
+}
+
+impl Listing {
+    /// Adds a condition in which `?` stands for the value.
+    fn add(&mut self, condition: &str, value: impl ToSql + Sync + Send + 'static) {
+        self.values.push(Box::new(value));
+        self.conditions.push(condition.replace('?', &format!("${}", self.values.len())));
+    }
+
+    fn of(filter: &JobFilter) -> Done<Self> {
+        let mut listing = Self::default();
+        if !filter.statuses.is_empty() {
+            let names: Vec<&'static str> = filter.statuses.iter().map(|status| status.as_str()).collect();
+            listing.add("jobs.status = ANY(?)", names);
+            if filter.statuses.iter().all(|status| status.holds_capacity()) {
+                // Held jobs are few beside all that ever ran; this lets them be looked up.
+                listing.conditions.push("jobs.status IN ('reserved', 'running', 'preempting')".to_owned());
+            }
+        }
+        if let Some(queue) = &filter.queue {
+            listing.add("jobs.queue = ?", storable(queue.as_str()).into_owned());
+        }
+        if let Some(name) = &filter.name {
+            listing.add("jobs.name = ?", storable(name).into_owned());
+        }
+        if let Some(tag) = &filter.tag {
+            // Compared as JSON text, which we have written ourselves and which can hold every character.
+            listing.add(
+                "EXISTS (SELECT 1 FROM json_array_elements(jobs.spec::json -> 'tags') AS tag \
+                 WHERE tag.value::text = ?)",
+                to_json(tag)?,
+            );
+        }
+        if let Some(since) = filter.since {
+            listing.add("jobs.created_at >= ?", since.as_micros());
+        }
+        if let Some(before) = filter.before_seq {
+            listing.add("jobs.seq < ?", i64::try_from(before).unwrap_or(i64::MAX));
+        }
+        Ok(listing)
+    }
+
+    fn sql(&self) -> String {
+        let conditions: String =
+            self.conditions.iter().map(|condition| format!(" AND {condition}")).collect();
+        let limit = self.values.len() + 1;
+        format!(
+            "SELECT {JOB_COLUMNS} FROM jobs WHERE true{conditions} ORDER BY jobs.seq DESC LIMIT ${limit}::bigint"
+        )
+    }
+}
+
+impl PostgresTx {
+    pub(crate) async fn select_list(&mut self, filter: &JobFilter) -> Done<Vec<Job>> {
+        let listing = Listing::of(filter)?;
+        let sql = listing.sql();
+        let limit: Option<i64> = filter.limit.map(sql_limit);
+        let mut params: Vec<&(dyn ToSql + Sync)> = Vec::with_capacity(listing.values.len() + 1);
+        for value in &listing.values {
+            params.push(value.as_ref());
+        }
+        params.push(&limit);
+        let rows = self.query("list jobs", &sql, &params).await?;
+        row::read_jobs(&rows)
+    }
+
+    pub(crate) async fn count_unfinished(&mut self) -> Done<Counts> {
+        const OPERATION: &str = "count jobs";
+        let sql = "SELECT status, ''::text, count(*) FROM jobs \
+                       WHERE status IN ('blocked', 'preempted') GROUP BY status \
+                   UNION ALL SELECT status, ''::text, count(*) FROM jobs \
+                       WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status \
+                   UNION ALL SELECT 'pending', coalesce(queue, ''), count(*) FROM jobs \
+                       WHERE status = 'pending' GROUP BY queue";
+        let mut jobs: BTreeMap<Status, u64> = BTreeMap::new();
+        let mut pending_by_queue: BTreeMap<String, u64> = BTreeMap::new();
+        for row in self.query(OPERATION, sql, &[]).await? {
+            let name: String = row.try_get(0).map_err(during(OPERATION))?;
+            let queue: String = row.try_get(1).map_err(during(OPERATION))?;
+            let count = row.try_get::<_, i64>(2).map_err(during(OPERATION))? as u64;
+            let status = Status::parse(&name).ok_or_else(|| corrupt("jobs", format!("status {name:?}")))?;
+            *jobs.entry(status).or_default() += count;
+            if status == Status::Pending {
+                *pending_by_queue.entry(queue).or_default() += count;
+            }
+        }
+        Ok(Counts { jobs, pending_by_queue })
+    }
+}

@@ -1,0 +1,71 @@
+//! Pending work: shapes, the head of the queue of each shape, and what goes before a job.
+
+use muster_domain::{Job, Requirement, ShapeId};
+
+use crate::error::during;
+use crate::row::{self, JOB_COLUMNS, sql_limit, to_json};
+use crate::tx::{Done, PostgresTx};
+
+/// Every shape of pending jobs, found by hopping through the index from one shape to the next.
+const PENDING_SHAPES: &str = "WITH RECURSIVE hop (shape) AS ( \
+        SELECT (SELECT shape FROM jobs WHERE status = 'pending' ORDER BY shape LIMIT 1) \
+        UNION ALL \
+        SELECT (SELECT shape FROM jobs WHERE status = 'pending' AND jobs.shape > hop.shape \
+                ORDER BY shape LIMIT 1) \
+        FROM hop WHERE hop.shape IS NOT NULL) ";
+
+impl PostgresTx {
+    pub(crate) async fn select_shapes(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+        let ids: Vec<i64> = shapes.iter().map(|shape| shape.0).collect();
+        let sql = "SELECT id, requirement FROM shapes WHERE id = ANY($1)";
+        let rows = self.query("read shapes", sql, &[&ids]).await?;
+        rows.iter().map(row::read_shape).collect()
+    }
+
+    pub(crate) async fn write_shapes(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+        let ids: Vec<i64> = shapes.iter().map(|(shape, _)| shape.0).collect();
+        let texts = shapes.iter().map(|(_, need)| to_json(need)).collect::<Done<Vec<String>>>()?;
+        let sql = "INSERT INTO shapes (id, requirement) SELECT id, requirement \
+                   FROM unnest($1::bigint[], $2::text[]) AS new (id, requirement) ORDER BY id \
+                   ON CONFLICT DO NOTHING";
+        self.execute("insert shapes", sql, &[&ids, &texts]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn select_pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
+        let sql = format!(
+            "{PENDING_SHAPES} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape \
+             WHERE EXISTS (SELECT 1 FROM jobs \
+                 WHERE status = 'pending' AND jobs.shape = hop.shape AND gang_id IS NULL)"
+        );
+        let rows = self.query("read pending shapes", &sql, &[]).await?;
+        rows.iter().map(row::read_shape).collect()
+    }
+
+    pub(crate) async fn select_and_lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
+        let ids: Vec<i64> = shapes.iter().map(|shape| shape.0).collect();
+        let sql = format!(
+            "SELECT jobs.* FROM unnest($1::bigint[]) AS wanted (shape) CROSS JOIN LATERAL ( \
+                 SELECT {JOB_COLUMNS} FROM jobs \
+                 WHERE status = 'pending' AND jobs.shape = wanted.shape AND gang_id IS NULL \
+                 ORDER BY priority DESC, seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS jobs"
+        );
+        let rows = self.query("lock heads", &sql, &[&ids, &sql_limit(limit)]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
+    pub(crate) async fn count_before(&mut self, job: &Job) -> Done<u64> {
+        const OPERATION: &str = "count jobs ahead";
+        let sql = format!(
+            "{PENDING_SHAPES} SELECT coalesce(sum( \
+                (SELECT count(*) FROM jobs \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority > $1) \
+                + (SELECT count(*) FROM jobs \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority = $1 AND seq < $2)), 0) \
+                ::bigint FROM hop WHERE hop.shape IS NOT NULL"
+        );
+        let rows = self.query(OPERATION, &sql, &[&job.spec.priority, &(job.seq as i64)]).await?;
+        let count = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
+        Ok(count.map_err(during(OPERATION))?.unwrap_or(0) as u64)
+    }
+}

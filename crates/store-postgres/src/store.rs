@@ -1,0 +1,125 @@
+//! The store's public face: a pool, a transaction a batch, collisions tried again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Client, Pool};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::BoxStream;
+use muster_domain::Timestamp;
+use muster_store::engine::{self, Policy};
+use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
+use tokio_postgres::Config;
+
+use crate::error::{acquiring, during};
+use crate::pool::{self, PostgresOptions};
+use crate::tx::{Done, PostgresTx, Scope};
+use crate::{leadership, migrations, wakes};
+
+/// How often a batch that met another is tried in all.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Jobs, workers and events in a `PostgreSQL` database that any number of instances share.
+#[derive(Debug)]
+pub struct PostgresStore {
+    policy: Policy,
+    pool: Pool,
+    config: Arc<Config>,
+    /// Tells our own notifications from those of others.
+    instance: u64,
+}
+
+impl PostgresStore {
+    /// Connects and brings the schema up to date.
+    pub async fn connect(url: &str, options: PostgresOptions, policy: Policy) -> Result<Self, StoreError> {
+        let config = pool::configure(url, &options)?;
+        let pool = pool::build(config.clone(), &options)?;
+        migrations::migrate(pool.get().await.map_err(acquiring("connect"))?).await?;
+        Ok(Self { policy, pool, config: Arc::new(config), instance: rand::random() })
+    }
+
+    async fn client(&self, operation: &'static str) -> Done<Client> {
+        self.pool.get().await.map_err(acquiring(operation))
+    }
+
+    async fn apply_once(&self, now: Timestamp, commands: &[Command]) -> Done<Applied> {
+        let mut tx = PostgresTx::new(self.client("apply").await?, Scope::Write);
+        match engine::apply(&mut tx, self.policy, now, commands).await {
+            Ok(applied) => {
+                let payload = wakes::notification(self.instance, &applied.wake);
+                tx.commit(payload.map(|payload| (wakes::CHANNEL, payload))).await?;
+                Ok(applied)
+            }
+            Err(error) => {
+                tx.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn apply_until_clear(&self, now: Timestamp, commands: &[Command]) -> Done<Applied> {
+        let mut attempt = 1;
+        loop {
+            match self.apply_once(now, commands).await {
+                Err(StoreError::Conflict { operation }) if attempt < ATTEMPTS => {
+                    tracing::debug!(operation, attempt, "a batch collided with another; trying again");
+                    // At random, so that the same two do not meet again.
+                    let pause = PAUSE * 2_u32.pow(attempt.min(6));
+                    tokio::time::sleep(pause.mul_f64(rand::random_range(0.2..1.0))).await;
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn answer(&self, query: &Query) -> Done<Reply> {
+        // The log is read without gaps only when each statement sees the latest commits.
+        let scope = match query {
+            Query::Events(_) | Query::LastEvent => Scope::Single,
+            Query::Job(_)
+            | Query::Jobs(_)
+            | Query::Workers
+            | Query::Counts
+            | Query::Stops(_)
+            | Query::Why(_) => Scope::Snapshot,
+        };
+        let mut tx = PostgresTx::new(self.client("read").await?, scope);
+        let reply = engine::read(&mut tx, query).await;
+        tx.roll_back().await;
+        reply
+    }
+}
+
+impl Store for PostgresStore {
+    /// A connection that breaks during the commit itself leaves open whether it happened: the answer is then
+    /// `Unavailable`, and the caller's repetition meets either state.
+    fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>> {
+        async move { self.apply_until_clear(now, &commands).await }.boxed()
+    }
+
+    fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
+        async move { self.answer(&query).await }.boxed()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async { self.client("ping").await?.batch_execute("SELECT 1").await.map_err(during("ping")) }.boxed()
+    }
+
+    fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
+        async move { leadership::lead(self.client("lead").await?, role).await }.boxed()
+    }
+
+    fn wakes(&self) -> BoxStream<'static, Wake> {
+        wakes::listen(Arc::clone(&self.config), self.instance)
+    }
+
+    fn kind(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async { self.pool.close() }.boxed()
+    }
+}

@@ -1,0 +1,335 @@
+//! One transaction on one connection: the primitives of [`Tx`], grouped by topic in the files beside this.
+//!
+//! Guarantees: a connection never goes back to the pool inside a transaction; a transaction in which a
+//! statement failed is never committed.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::{Client, ClientWrapper, Object};
+use futures::future::try_join;
+use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Timestamp, Worker, WorkerId};
+use muster_store::{Counts, Edge, EventFilter, JobFilter, StoreError, Tx, Usage};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::error::{during, failed};
+
+pub(crate) type Done<T> = Result<T, StoreError>;
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// How the statements of a [`PostgresTx`] belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// A transaction; each statement sees what was committed before it began.
+    Write,
+    /// One state of the database for all statements.
+    Snapshot,
+    /// Every statement for itself.
+    Single,
+}
+
+impl Scope {
+    const fn begin(self) -> Option<&'static str> {
+        match self {
+            Self::Write => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
+            Self::Snapshot => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            Self::Single => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing was sent yet; the first statement takes `BEGIN` along, which saves a round trip.
+    Fresh,
+    Open,
+    /// A statement failed or was abandoned; the transaction can only be rolled back.
+    Failed,
+    Ended,
+}
+
+/// A connection and the transaction on it.
+#[derive(Debug)]
+pub(crate) struct PostgresTx {
+    client: Option<Client>,
+    scope: Scope,
+    state: State,
+    /// Numbers of the jobs that this transaction has seen; other tables refer to jobs by number.
+    seqs: HashMap<JobId, i64>,
+}
+
+impl PostgresTx {
+    pub(crate) fn new(client: Client, scope: Scope) -> Self {
+        Self { client: Some(client), scope, state: State::Fresh, seqs: HashMap::new() }
+    }
+
+    fn connection(&self, operation: &'static str) -> Done<&Client> {
+        self.client.as_ref().ok_or_else(|| failed(operation, "the transaction has ended"))
+    }
+
+    /// Runs a statement and returns its rows.
+    pub(crate) async fn query(
+        &mut self,
+        operation: &'static str,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Done<Vec<Row>> {
+        let begin = self.first_words(operation)?;
+        let client = self.connection(operation)?;
+        let work = async {
+            let statement = client.prepare_cached(sql).await?;
+            // Sent together: the server takes them one after the other.
+            let query = client.query(&statement, params);
+            match begin {
+                Some(begin) => Ok(try_join(client.batch_execute(begin), query).await?.1),
+                None => query.await,
+            }
+        };
+        let rows = work.await.map_err(during(operation))?;
+        self.state = State::Open;
+        Ok(rows)
+    }
+
+    /// Runs a statement and returns how many rows it touched.
+    pub(crate) async fn execute(
+        &mut self,
+        operation: &'static str,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Done<u64> {
+        let begin = self.first_words(operation)?;
+        let client = self.connection(operation)?;
+        let work = async {
+            let statement = client.prepare_cached(sql).await?;
+            let query = client.execute(&statement, params);
+            match begin {
+                Some(begin) => Ok(try_join(client.batch_execute(begin), query).await?.1),
+                None => query.await,
+            }
+        };
+        let touched = work.await.map_err(during(operation))?;
+        self.state = State::Open;
+        Ok(touched)
+    }
+
+    /// What has to be said before the next statement. Until that statement has come back the transaction
+    /// counts as failed, which is also what it is when its caller stops waiting.
+    fn first_words(&mut self, operation: &'static str) -> Done<Option<&'static str>> {
+        let begin = match self.state {
+            State::Fresh => self.scope.begin(),
+            State::Open => None,
+            State::Failed | State::Ended => {
+                return Err(failed(operation, "the transaction has failed before"));
+            }
+        };
+        self.state = State::Failed;
+        Ok(begin)
+    }
+
+    /// Commits, telling other instances `notification` when there is one.
+    pub(crate) async fn commit(mut self, notification: Option<(&str, String)>) -> Done<()> {
+        if self.state == State::Failed {
+            self.roll_back().await;
+            return Err(failed("commit", "a statement of the transaction had failed"));
+        }
+        if self.state == State::Fresh || self.scope == Scope::Single {
+            self.state = State::Ended;
+            return Ok(());
+        }
+        self.state = State::Failed;
+        let client = self.connection("commit")?;
+        let work = async {
+            let commit = client.batch_execute("COMMIT");
+            let Some((channel, payload)) = &notification else { return commit.await };
+            let statement = client.prepare_cached("SELECT pg_notify($1, $2)").await?;
+            // After a failed notification `COMMIT` rolls back, and this is the error that is seen.
+            try_join(client.execute(&statement, &[channel, payload]), commit).await.map(|_| ())
+        };
+        work.await.map_err(during("commit"))?;
+        self.state = State::Ended;
+        Ok(())
+    }
+
+    /// Gives the transaction up; a connection on which even that fails is thrown away.
+    pub(crate) async fn roll_back(mut self) {
+        if self.state == State::Fresh || self.scope == Scope::Single {
+            self.state = State::Ended;
+        } else if let Some(client) = &self.client
+            && client.batch_execute("ROLLBACK").await.is_ok()
+        {
+            self.state = State::Ended;
+        }
+    }
+
+    /// Takes the connection out of the pool with its transaction open; dropping it rolls back.
+    pub(crate) fn detach(mut self) -> Option<ClientWrapper> {
+        self.state = State::Ended;
+        self.client.take().map(Object::take)
+    }
+
+    pub(crate) fn remember(&mut self, id: JobId, seq: i64) {
+        self.seqs.insert(id, seq);
+    }
+
+    pub(crate) fn forget(&mut self, id: JobId) {
+        self.seqs.remove(&id);
+    }
+
+    /// Learns the numbers of these jobs, as far as they are stored, in at most one statement.
+    pub(crate) async fn learn(&mut self, ids: impl IntoIterator<Item = JobId>) -> Done<()> {
+        let unknown: Vec<Uuid> =
+            ids.into_iter().filter(|id| !self.seqs.contains_key(id)).map(|id| id.as_uuid()).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT id, seq FROM jobs WHERE id = ANY($1)";
+        for row in self.query("find jobs", sql, &[&unknown]).await? {
+            let id: Uuid = row.try_get(0).map_err(during("find jobs"))?;
+            self.remember(JobId::from_uuid(id), row.try_get(1).map_err(during("find jobs"))?);
+        }
+        Ok(())
+    }
+
+    /// The number of a job, if it was learnt.
+    pub(crate) fn known_seq(&self, id: JobId) -> Option<i64> {
+        self.seqs.get(&id).copied()
+    }
+
+    /// The number of a job that must be stored.
+    pub(crate) fn seq(&self, id: JobId) -> Done<i64> {
+        self.known_seq(id).ok_or_else(|| failed("find jobs", format!("{id} is not stored")))
+    }
+}
+
+impl Drop for PostgresTx {
+    /// A connection in an unknown state is closed, which rolls its transaction back.
+    fn drop(&mut self) {
+        let clean = matches!(self.state, State::Ended | State::Fresh) || self.scope == Scope::Single;
+        if let Some(client) = self.client.take()
+            && !clean
+        {
+            drop(Object::take(client));
+        }
+    }
+}
+
+impl Tx for PostgresTx {
+    const EXCLUSIVE: bool = false;
+
+    async fn lock_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
+        self.select_and_lock_jobs(ids).await
+    }
+
+    async fn read_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
+        self.select_jobs(ids).await
+    }
+
+    async fn insert_jobs(&mut self, jobs: &mut [Job]) -> Done<()> {
+        self.insert_new_jobs(jobs).await
+    }
+
+    async fn update_jobs(&mut self, jobs: &[Job]) -> Done<()> {
+        self.write_jobs(jobs).await
+    }
+
+    async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()> {
+        self.remove_jobs(ids).await
+    }
+
+    async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        self.select_keys(keys).await
+    }
+
+    async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {
+        self.write_edges(edges).await
+    }
+
+    async fn dependants(&mut self, parents: &[JobId]) -> Done<Vec<Edge>> {
+        self.select_edges(parents).await
+    }
+
+    async fn requirements(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+        self.select_shapes(shapes).await
+    }
+
+    async fn insert_requirements(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+        self.write_shapes(shapes).await
+    }
+
+    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
+        self.select_pending_shapes().await
+    }
+
+    async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
+        self.select_and_lock_heads(shapes, limit).await
+    }
+
+    async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
+        self.count_before(job).await
+    }
+
+    async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
+        self.count_held(workers).await
+    }
+
+    async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        self.select_stopping(workers).await
+    }
+
+    async fn silent_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_silent(before, limit).await
+    }
+
+    async fn overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_overdue_stops(before, limit).await
+    }
+
+    async fn oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
+        self.select_oldest_signs().await
+    }
+
+    async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_finished(before, limit).await
+    }
+
+    async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
+        self.select_and_lock_workers(ids).await
+    }
+
+    async fn workers(&mut self) -> Done<Vec<Worker>> {
+        self.select_workers().await
+    }
+
+    async fn put_workers(&mut self, workers: &[Worker]) -> Done<()> {
+        self.write_workers(workers).await
+    }
+
+    async fn list_jobs(&mut self, filter: &JobFilter) -> Done<Vec<Job>> {
+        self.select_list(filter).await
+    }
+
+    async fn counts(&mut self) -> Done<Counts> {
+        self.count_unfinished().await
+    }
+
+    async fn append_events(&mut self, events: &mut [Event]) -> Done<()> {
+        self.insert_events(events).await
+    }
+
+    async fn events(&mut self, filter: &EventFilter) -> Done<Vec<Event>> {
+        self.select_events(filter).await
+    }
+
+    async fn last_event(&mut self) -> Done<u64> {
+        self.select_last_event().await
+    }
+
+    async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {
+        self.select_checkpoints(ids).await
+    }
+
+    async fn put_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()> {
+        self.write_checkpoint(id, bytes).await
+    }
+}

@@ -1,0 +1,57 @@
+//! Workers.
+
+use muster_domain::{Worker, WorkerId};
+
+use crate::row::{self, WORKER_COLUMNS, storable, storable_option, to_json, worker_names};
+use crate::tx::{Done, PostgresTx};
+
+const PUT: &str = "INSERT INTO workers (id, exec_addr, resources, tags, slots, hostname, version, status, \
+    last_heartbeat, registered_at) \
+    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at \
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], \
+    $8::text[], $9::bigint[], $10::bigint[]) AS new (id, exec_addr, resources, tags, slots, hostname, version, \
+    status, last_heartbeat, registered_at) ORDER BY id \
+    ON CONFLICT (id) DO UPDATE SET exec_addr = excluded.exec_addr, resources = excluded.resources, \
+    tags = excluded.tags, slots = excluded.slots, hostname = excluded.hostname, version = excluded.version, \
+    status = excluded.status, last_heartbeat = excluded.last_heartbeat, registered_at = excluded.registered_at";
+
+fn column<'w, T>(workers: &'w [Worker], value: impl Fn(&'w Worker) -> T) -> Vec<T> {
+    workers.iter().map(value).collect()
+}
+
+impl PostgresTx {
+    pub(crate) async fn select_and_lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
+        let sql = format!("SELECT {WORKER_COLUMNS} FROM workers WHERE id = ANY($1) ORDER BY id FOR UPDATE");
+        let rows = self.query("lock workers", &sql, &[&worker_names(ids)]).await?;
+        rows.iter().map(row::read_worker).collect()
+    }
+
+    pub(crate) async fn select_workers(&mut self) -> Done<Vec<Worker>> {
+        let sql = format!("SELECT {WORKER_COLUMNS} FROM workers ORDER BY id");
+        let rows = self.query("read workers", &sql, &[]).await?;
+        rows.iter().map(row::read_worker).collect()
+    }
+
+    pub(crate) async fn write_workers(&mut self, workers: &[Worker]) -> Done<()> {
+        let resources = workers.iter().map(|worker| to_json(&worker.resources)).collect::<Done<Vec<_>>>()?;
+        let tags = workers.iter().map(|worker| to_json(&worker.tags)).collect::<Done<Vec<_>>>()?;
+        self.execute(
+            "put workers",
+            PUT,
+            &[
+                &column(workers, |worker| storable(worker.id.as_str())),
+                &column(workers, |worker| storable(&worker.exec_addr)),
+                &resources,
+                &tags,
+                &column(workers, |worker| worker.slots.map(i64::from)),
+                &column(workers, |worker| storable_option(&worker.hostname)),
+                &column(workers, |worker| storable_option(&worker.version)),
+                &column(workers, |worker| worker.status.as_str()),
+                &column(workers, |worker| worker.last_heartbeat.as_micros()),
+                &column(workers, |worker| worker.registered_at.as_micros()),
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+}
