@@ -64,8 +64,8 @@ fn describe(error: &tokio_postgres::Error) -> String {
 }
 
 /// A value that does not make sense where it was found.
-pub(crate) fn corrupt(record: impl Into<String>, detail: impl ToString) -> StoreError {
-    StoreError::Corrupt { record: record.into(), detail: detail.to_string() }
+pub(crate) fn corrupt(record: impl Into<String>, detail: impl Into<String>) -> StoreError {
+    StoreError::Corrupt { record: record.into(), detail: detail.into() }
 }
 
 /// A failure that has no database error behind it.

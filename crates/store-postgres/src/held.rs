@@ -35,13 +35,13 @@ impl PostgresTx {
     }
 
     pub(crate) async fn select_silent(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
-        let sql = "SELECT id FROM jobs WHERE sign_at < $1 ORDER BY sign_at, seq LIMIT $2";
+        let sql = "SELECT id FROM jobs WHERE sign_at < $1 ORDER BY sign_at, id LIMIT $2";
         self.select_ids("read silent jobs", sql, before, limit).await
     }
 
     pub(crate) async fn select_overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         let sql = "SELECT id FROM jobs WHERE status = 'preempting' AND drain_started_at < $1 \
-                   ORDER BY drain_started_at, seq LIMIT $2";
+                   ORDER BY drain_started_at, id LIMIT $2";
         self.select_ids("read overdue stops", sql, before, limit).await
     }
 
@@ -62,7 +62,7 @@ impl PostgresTx {
         let sql = "SELECT id FROM jobs WHERE done_at < $1 AND NOT EXISTS ( \
                        SELECT 1 FROM edges JOIN jobs AS child ON child.seq = edges.child \
                        WHERE edges.parent = jobs.seq AND child.done_at IS NULL) \
-                   ORDER BY done_at, seq LIMIT $2";
+                   ORDER BY done_at, id LIMIT $2";
         self.select_ids("read finished jobs", sql, before, limit).await
     }
 

@@ -170,7 +170,9 @@ impl PostgresTx {
                         kept AS (DELETE FROM checkpoints WHERE job = ANY($1)) \
                    DELETE FROM jobs WHERE seq = ANY($1)";
         self.execute(OPERATION, sql, &[&seqs]).await?;
-        ids.iter().for_each(|id| self.forget(*id));
+        for id in ids {
+            self.forget(*id);
+        }
         Ok(())
     }
 

@@ -11,7 +11,6 @@ use crate::row::{self, JOB_COLUMNS, sql_limit, storable, to_json};
 use crate::tx::{Done, PostgresTx};
 
 /// A list query under construction.
-#[derive(Default)]
 struct Listing {
     conditions: Vec<String>,
     values: Vec<Box<dyn ToSql + Sync + Send>>,
@@ -25,7 +24,7 @@ impl Listing {
     }
 
     fn of(filter: &JobFilter) -> Done<Self> {
-        let mut listing = Self::default();
+        let mut listing = Self { conditions: vec!["true".to_owned()], values: Vec::new() };
         if !filter.statuses.is_empty() {
             let names: Vec<&'static str> = filter.statuses.iter().map(|status| status.as_str()).collect();
             listing.add("jobs.status = ANY(?)", names);
@@ -58,11 +57,10 @@ impl Listing {
     }
 
     fn sql(&self) -> String {
-        let conditions: String =
-            self.conditions.iter().map(|condition| format!(" AND {condition}")).collect();
+        let conditions = self.conditions.join(" AND ");
         let limit = self.values.len() + 1;
         format!(
-            "SELECT {JOB_COLUMNS} FROM jobs WHERE true{conditions} ORDER BY jobs.seq DESC LIMIT ${limit}::bigint"
+            "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY jobs.seq DESC LIMIT ${limit}::bigint"
         )
     }
 }

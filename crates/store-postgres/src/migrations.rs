@@ -21,7 +21,7 @@ const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") }];
 
 /// The key under which instances wait for each other; "muster" in ASCII.
-const LOCK: i64 = 0x006d_7573_7465_72;
+const LOCK: i64 = 0x6d75_7374_6572;
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \
     version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";

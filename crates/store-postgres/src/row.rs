@@ -164,7 +164,7 @@ pub(crate) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreE
 }
 
 fn from_json<T: DeserializeOwned>(text: &str, record: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| corrupt(record, error))
+    serde_json::from_str(text).map_err(|error| corrupt(record, error.to_string()))
 }
 
 /// A limit as SQL takes it.

@@ -95,17 +95,14 @@ impl Listener {
                 }
                 continue;
             };
-            match line.payloads.recv().await {
-                Some(first) => {
-                    let wake = self.gather(first).await;
-                    if !wake.is_empty() {
-                        return wake;
-                    }
+            if let Some(first) = line.payloads.recv().await {
+                let wake = self.gather(first).await;
+                if !wake.is_empty() {
+                    return wake;
                 }
-                None => {
-                    tracing::warn!("the connection that listens for wake-ups was lost");
-                    self.line = None;
-                }
+            } else {
+                tracing::warn!("the connection that listens for wake-ups was lost");
+                self.line = None;
             }
         }
     }

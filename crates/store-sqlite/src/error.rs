@@ -25,8 +25,8 @@ pub(crate) fn during(operation: &'static str) -> impl Fn(rusqlite::Error) -> Sto
 }
 
 /// A value that does not make sense where it was found.
-pub(crate) fn corrupt(record: impl Into<String>, detail: impl ToString) -> StoreError {
-    StoreError::Corrupt { record: record.into(), detail: detail.to_string() }
+pub(crate) fn corrupt(record: impl Into<String>, detail: impl Into<String>) -> StoreError {
+    StoreError::Corrupt { record: record.into(), detail: detail.into() }
 }
 
 /// A failure that has no database error behind it.

@@ -1,6 +1,6 @@
 //! The log of events. One writer numbers them, so that their order is the order of their commits.
 
-use muster_domain::Event;
+use muster_domain::{Event, WorkerId};
 use muster_store::EventFilter;
 use rusqlite::params;
 
@@ -10,17 +10,16 @@ use crate::tx::{Done, SqliteTx};
 
 impl SqliteTx<'_> {
     pub(crate) fn insert_events(&mut self, events: &mut [Event]) -> Done<()> {
-        let mut seq = self.number_events(events.len())?;
+        let first = self.number_events(events.len())?;
         let sql = "INSERT INTO events (seq, at, job, worker_id, kind) VALUES (?1, ?2, ?3, ?4, ?5)";
         let mut statement = self.statement("append events", sql)?;
-        for event in events {
+        for (seq, event) in (first..).zip(events) {
             let job = event.job.map(|id| self.seq(id)).transpose()?;
-            let worker = event.worker.as_ref().map(|worker| worker.as_str());
+            let worker = event.worker.as_ref().map(WorkerId::as_str);
             let kind = to_json(&event.kind)?;
             let inserted = statement.execute(params![seq, event.at.as_micros(), job, worker, kind]);
             inserted.map_err(during("append events"))?;
             event.seq = seq as u64;
-            seq += 1;
         }
         Ok(())
     }

@@ -17,20 +17,14 @@ impl SqliteTx<'_> {
         let sql = "SELECT worker_id, shape, count(*) FROM jobs INDEXED BY jobs_held \
                    WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1 \
                    GROUP BY worker_id, shape";
-        self.rows_of_each(
-            OPERATION,
-            sql,
-            workers,
-            |worker| [worker.as_str().to_owned()],
-            |row| {
-                let fail = during(OPERATION);
-                Ok(Usage {
-                    worker: WorkerId::new(row.get::<_, String>(0).map_err(&fail)?),
-                    shape: ShapeId(row.get(1).map_err(&fail)?),
-                    jobs: row.get(2).map_err(&fail)?,
-                })
-            },
-        )
+        self.rows_of_each(OPERATION, sql, workers.iter().map(|worker| [worker.as_str()]), |row| {
+            let fail = during(OPERATION);
+            Ok(Usage {
+                worker: WorkerId::new(row.get::<_, String>(0).map_err(&fail)?),
+                shape: ShapeId(row.get(1).map_err(&fail)?),
+                jobs: row.get(2).map_err(&fail)?,
+            })
+        })
     }
 
     pub(crate) fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
@@ -39,22 +33,21 @@ impl SqliteTx<'_> {
              WHERE status IN ('reserved', 'running', 'preempting') AND status = 'preempting' \
                AND worker_id = ?1 ORDER BY seq"
         );
-        let key = |worker: &WorkerId| [worker.as_str().to_owned()];
-        let jobs = self.rows_of_each("read stopping jobs", &sql, workers, key, row::read_job)?;
+        let keys = workers.iter().map(|worker| [worker.as_str()]);
+        let jobs = self.rows_of_each("read stopping jobs", &sql, keys, row::read_job)?;
         self.remember_all(&jobs);
         Ok(jobs)
     }
 
     pub(crate) fn select_silent(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
-        let sql =
-            "SELECT id FROM jobs INDEXED BY jobs_sign WHERE sign_at < ?1 ORDER BY sign_at, seq LIMIT ?2";
+        let sql = "SELECT id FROM jobs INDEXED BY jobs_sign WHERE sign_at < ?1 ORDER BY sign_at, id LIMIT ?2";
         self.select_ids("read silent jobs", sql, before, limit)
     }
 
     pub(crate) fn select_overdue_stops(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         let sql = "SELECT id FROM jobs INDEXED BY jobs_drain \
                    WHERE status = 'preempting' AND drain_started_at < ?1 \
-                   ORDER BY drain_started_at, seq LIMIT ?2";
+                   ORDER BY drain_started_at, id LIMIT ?2";
         self.select_ids("read overdue stops", sql, before, limit)
     }
 
@@ -72,7 +65,7 @@ impl SqliteTx<'_> {
         let sql = "SELECT id FROM jobs INDEXED BY jobs_done WHERE done_at < ?1 AND NOT EXISTS ( \
                        SELECT 1 FROM edges JOIN jobs AS child ON child.seq = edges.child \
                        WHERE edges.parent = jobs.seq AND child.done_at IS NULL) \
-                   ORDER BY done_at, seq LIMIT ?2";
+                   ORDER BY done_at, id LIMIT ?2";
         self.select_ids("read finished jobs", sql, before, limit)
     }
 

@@ -11,7 +11,8 @@ use crate::tx::{Done, SqliteTx};
 impl SqliteTx<'_> {
     pub(crate) fn select_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
         let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?1");
-        let jobs = self.rows_of_each("read jobs", &sql, ids, |id| [id_bytes(*id)], row::read_job)?;
+        let jobs =
+            self.rows_of_each("read jobs", &sql, ids.iter().map(|id| [id_bytes(*id)]), row::read_job)?;
         self.remember_all(&jobs);
         Ok(jobs)
     }
@@ -23,13 +24,12 @@ impl SqliteTx<'_> {
     }
 
     pub(crate) fn insert_new_jobs(&mut self, jobs: &mut [Job]) -> Done<()> {
-        let mut seq = self.number_jobs(jobs.len())?;
+        let first = self.number_jobs(jobs.len())?;
         let mut statement = self.statement("insert jobs", INSERT_JOB)?;
-        for job in jobs {
+        for (seq, job) in (first..).zip(jobs) {
             job.seq = seq as u64;
             row::insert_job(&mut statement, job)?;
             self.remember(job.id, seq);
-            seq += 1;
         }
         Ok(())
     }
@@ -63,16 +63,10 @@ impl SqliteTx<'_> {
     pub(crate) fn select_keys(&self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
         const OPERATION: &str = "find jobs by key";
         let sql = "SELECT idempotency_key, id FROM jobs WHERE idempotency_key = ?1";
-        self.rows_of_each(
-            OPERATION,
-            sql,
-            keys,
-            |key| [key.clone()],
-            |row| {
-                let key = row.get(0).map_err(during(OPERATION))?;
-                Ok((key, row::job_id(row, 1).map_err(during(OPERATION))?))
-            },
-        )
+        self.rows_of_each(OPERATION, sql, keys.iter().map(|key| [key]), |row| {
+            let key = row.get(0).map_err(during(OPERATION))?;
+            Ok((key, row::job_id(row, 1).map_err(during(OPERATION))?))
+        })
     }
 
     pub(crate) fn write_edges(&mut self, edges: &[Edge]) -> Done<()> {
@@ -105,16 +99,10 @@ impl SqliteTx<'_> {
         const OPERATION: &str = "read checkpoints";
         let sql = "SELECT jobs.id, checkpoints.bytes FROM jobs JOIN checkpoints ON checkpoints.job = jobs.seq \
                    WHERE jobs.id = ?1";
-        self.rows_of_each(
-            OPERATION,
-            sql,
-            ids,
-            |id| [id_bytes(*id)],
-            |row| {
-                let id = row::job_id(row, 0).map_err(during(OPERATION))?;
-                Ok((id, row.get(1).map_err(during(OPERATION))?))
-            },
-        )
+        self.rows_of_each(OPERATION, sql, ids.iter().map(|id| [id_bytes(*id)]), |row| {
+            let id = row::job_id(row, 0).map_err(during(OPERATION))?;
+            Ok((id, row.get(1).map_err(during(OPERATION))?))
+        })
     }
 
     pub(crate) fn write_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()> {

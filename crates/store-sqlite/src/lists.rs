@@ -23,7 +23,7 @@ impl Listing {
     }
 
     fn of(filter: &JobFilter) -> Self {
-        let mut listing = Self { conditions: Vec::new(), values: Vec::new() };
+        let mut listing = Self { conditions: vec!["true".to_owned()], values: Vec::new() };
         if !filter.statuses.is_empty() {
             let names: Vec<String> = filter.statuses.iter().map(|status| format!("'{status}'")).collect();
             // The sign keeps the planner from sorting all jobs of a state when it can walk back by number.
@@ -59,11 +59,10 @@ impl Listing {
         } else {
             ("jobs", "true")
         };
-        let conditions: String =
-            self.conditions.iter().map(|condition| format!(" AND {condition}")).collect();
+        let conditions = self.conditions.join(" AND ");
         let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         format!(
-            "SELECT {JOB_COLUMNS} FROM {source} WHERE {implied}{conditions} ORDER BY jobs.seq DESC LIMIT {limit}"
+            "SELECT {JOB_COLUMNS} FROM {source} WHERE {implied} AND {conditions} ORDER BY jobs.seq DESC LIMIT {limit}"
         )
     }
 }

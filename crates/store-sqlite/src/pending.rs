@@ -17,7 +17,7 @@ const PENDING_SHAPES: &str = "WITH RECURSIVE hop (shape) AS ( \
 impl SqliteTx<'_> {
     pub(crate) fn select_shapes(&self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
         let sql = "SELECT id, requirement FROM shapes WHERE id = ?1";
-        self.rows_of_each("read shapes", sql, shapes, |shape| [shape.0], row::read_shape)
+        self.rows_of_each("read shapes", sql, shapes.iter().map(|shape| [shape.0]), row::read_shape)
     }
 
     pub(crate) fn write_shapes(&self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
@@ -46,8 +46,12 @@ impl SqliteTx<'_> {
              ORDER BY priority DESC, seq LIMIT ?2"
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let jobs =
-            self.rows_of_each("read heads", &sql, shapes, |shape| params_of(shape.0, limit), row::read_job)?;
+        let jobs = self.rows_of_each(
+            "read heads",
+            &sql,
+            shapes.iter().map(|shape| [shape.0, limit]),
+            row::read_job,
+        )?;
         self.remember_all(&jobs);
         Ok(jobs)
     }
@@ -67,8 +71,4 @@ impl SqliteTx<'_> {
         let count: i64 = statement.query_row(params, |row| row.get(0)).map_err(during(OPERATION))?;
         Ok(count as u64)
     }
-}
-
-const fn params_of(shape: i64, limit: i64) -> [i64; 2] {
-    [shape, limit]
 }

@@ -232,5 +232,5 @@ pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, StoreError> {
 }
 
 fn from_json<T: DeserializeOwned>(text: &str, record: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| corrupt(record, error))
+    serde_json::from_str(text).map_err(|error| corrupt(record, error.to_string()))
 }

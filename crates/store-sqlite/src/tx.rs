@@ -54,18 +54,17 @@ impl<'c> SqliteTx<'c> {
 
     /// Runs one query for each key and maps all rows. A prepared statement for each key is the fastest way
     /// to many rows here, and its text does not depend on their number.
-    pub(crate) fn rows_of_each<K, P: Params, T>(
+    pub(crate) fn rows_of_each<P: Params, T>(
         &self,
         operation: &'static str,
         sql: &str,
-        keys: &[K],
-        params: impl Fn(&K) -> P,
+        keys: impl IntoIterator<Item = P>,
         mut map: impl FnMut(&Row<'_>) -> Done<T>,
     ) -> Done<Vec<T>> {
         let mut statement = self.statement(operation, sql)?;
-        let mut found = Vec::with_capacity(keys.len());
+        let mut found = Vec::new();
         for key in keys {
-            collect(operation, &mut statement, params(key), &mut map, &mut found)?;
+            collect(operation, &mut statement, key, &mut map, &mut found)?;
         }
         Ok(found)
     }
@@ -120,13 +119,12 @@ impl<'c> SqliteTx<'c> {
 
 fn number(connection: &Connection, kind: &str, number: &mut Number, count: usize) -> Done<i64> {
     let fail = during("read numbers");
-    let last = match number.last {
-        Some(last) => last,
-        None => {
-            let sql = "SELECT last FROM numbers WHERE kind = ?1";
-            let mut statement = connection.prepare_cached(sql).map_err(&fail)?;
-            statement.query_row([kind], |row| row.get(0)).map_err(&fail)?
-        }
+    let last = if let Some(last) = number.last {
+        last
+    } else {
+        let sql = "SELECT last FROM numbers WHERE kind = ?1";
+        let mut statement = connection.prepare_cached(sql).map_err(&fail)?;
+        statement.query_row([kind], |row| row.get(0)).map_err(&fail)?
     };
     number.last = Some(last + count as i64);
     Ok(last + 1)

@@ -8,7 +8,7 @@ use crate::tx::{Done, SqliteTx};
 impl SqliteTx<'_> {
     pub(crate) fn select_workers(&self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
         let sql = format!("SELECT {WORKER_COLUMNS} FROM workers WHERE id = ?1");
-        self.rows_of_each("read workers", &sql, ids, |id| [id.as_str().to_owned()], row::read_worker)
+        self.rows_of_each("read workers", &sql, ids.iter().map(|id| [id.as_str()]), row::read_worker)
     }
 
     pub(crate) fn select_all_workers(&self) -> Done<Vec<Worker>> {
