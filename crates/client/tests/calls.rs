@@ -1,5 +1,7 @@
 //! The calls against a small server on a real socket, and against the same router in process.
 
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a panic")]
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 

@@ -1,1 +1,2 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! The worker: claims jobs, runs them, and tells the scheduler how they ended.
+pub mod keeper;

@@ -1,0 +1,147 @@
+//! Everything about a worker that can be set.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use muster_protocol::Resources;
+
+use crate::error::WorkerError;
+
+/// How jobs are run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ExecutorKind {
+    /// As processes of this machine.
+    #[default]
+    Process,
+    /// Not at all: every job is done at once. For measuring the rest of the system.
+    Fake,
+}
+
+/// The settings of one worker; [`WorkerConfig::new`] gives each its default.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Where identity, socket and output files live. One worker at a time uses it.
+    pub data_dir: PathBuf,
+    /// The name of the worker; without one it is made up once and kept in the data directory.
+    pub worker_id: Option<String>,
+    /// How many jobs run at once.
+    pub slots: u32,
+    /// What the machine has to offer.
+    pub resources: Resources,
+    pub tags: Vec<String>,
+    /// `host:port` under which the peers of a gang find this worker.
+    pub exec_addr: String,
+    /// The URL that jobs see as `MUSTER_URL`; the client's own when absent.
+    pub job_url: Option<String>,
+    /// Where jobs run that name no directory; the worker's own when absent.
+    pub job_dir: Option<PathBuf>,
+    /// Variables of the worker's environment that jobs see, besides the usual ones.
+    pub pass_env: Vec<String>,
+    pub executor: ExecutorKind,
+    /// The program that hosts the keeper; this one when absent.
+    pub keeper_program: Option<PathBuf>,
+    pub timing: Timing,
+    /// The most jobs that wait here for a free slot. How many do depends on how short jobs are.
+    pub max_ahead: u32,
+}
+
+/// The times that govern a worker.
+#[derive(Debug, Clone)]
+pub struct Timing {
+    pub heartbeat: Duration,
+    /// The longest that one poll stays open; a third of the lease at most.
+    pub poll: Duration,
+    /// What is taken off a lease before the fence stops the jobs.
+    pub fence_safety: Duration,
+    /// Between the polite signal and the kill, for jobs that say nothing.
+    pub grace: Duration,
+    /// How long running jobs may go on after a shutdown was asked for.
+    pub shutdown: Duration,
+    /// How long a first registration is tried.
+    pub register: Duration,
+    /// How long an end waits for its output to be delivered.
+    pub log_flush: Duration,
+    /// How long a job may wait here for a slot before it is handed back.
+    pub hand_back: Duration,
+    /// How long a keeper without agent and jobs lives.
+    pub keeper_linger: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(5),
+            poll: Duration::from_secs(30),
+            fence_safety: Duration::from_secs(2),
+            grace: Duration::from_secs(15),
+            shutdown: Duration::from_secs(30),
+            register: Duration::from_secs(60),
+            log_flush: Duration::from_secs(10),
+            hand_back: Duration::from_millis(500),
+            keeper_linger: Duration::from_secs(10),
+        }
+    }
+}
+
+impl WorkerConfig {
+    /// A worker with a slot for each core, offering what the machine has.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let resources = crate::machine::discover();
+        Self {
+            data_dir: data_dir.into(),
+            worker_id: None,
+            slots: crate::machine::cores(),
+            resources,
+            tags: Vec::new(),
+            exec_addr: String::new(),
+            job_url: None,
+            job_dir: None,
+            pass_env: Vec::new(),
+            executor: ExecutorKind::default(),
+            keeper_program: None,
+            timing: Timing::default(),
+            max_ahead: 256,
+        }
+    }
+
+    /// Says which setting cannot work, and why.
+    pub fn validate(&self) -> Result<(), WorkerError> {
+        let invalid = |name, value: String, why| Err(WorkerError::InvalidConfig { name, value, why });
+        if self.slots == 0 {
+            return invalid("workers", self.slots.to_string(), "a worker runs at least one job at a time");
+        }
+        if self.slots > 10_000 {
+            return invalid("workers", self.slots.to_string(), "at most 10000 jobs run at once on one machine");
+        }
+        if let Some(id) = &self.worker_id
+            && (id.is_empty() || id.len() > 200 || id.chars().any(char::is_control))
+        {
+            return invalid("worker-id", format!("{id:?}"), "it must be 1 to 200 printable characters");
+        }
+        if !self.resources.cpus.is_finite() || self.resources.cpus < 0.0 {
+            return invalid("cpus", self.resources.cpus.to_string(), "it must be a number of cores");
+        }
+        if self.timing.heartbeat.is_zero() {
+            return invalid("heartbeat", "0".to_owned(), "leases must be renewed now and then");
+        }
+        if self.timing.poll.is_zero() {
+            return invalid("poll", "0".to_owned(), "a poll must be able to wait");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid_and_wrong_values_are_named() {
+        let config = WorkerConfig::new("data");
+        config.validate().unwrap();
+        let wrong = WorkerConfig { slots: 0, ..config.clone() };
+        assert!(wrong.validate().unwrap_err().to_string().starts_with("workers is 0:"));
+        let wrong = WorkerConfig { worker_id: Some(String::new()), ..config };
+        assert!(wrong.validate().unwrap_err().to_string().starts_with("worker-id is"));
+    }
+}

@@ -1,0 +1,81 @@
+//! The data directory: one worker at a time, and the name that the worker keeps.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::error::WorkerError;
+
+const ID_FILE: &str = "worker-id";
+const LOCK_FILE: &str = "lock";
+
+/// The data directory while this worker uses it. The lock goes with the process, however it ends.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl DataDir {
+    /// Makes the directory if need be and takes it for this worker.
+    pub fn take(path: &Path) -> Result<Self, WorkerError> {
+        let failed = |source| WorkerError::DataDirectory { path: path.to_owned(), source };
+        std::fs::create_dir_all(path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path.join(LOCK_FILE));
+        match Flock::lock(lock.map_err(failed)?, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Self { path, _lock: lock }),
+            Err((_, Errno::EWOULDBLOCK)) => Err(WorkerError::DataDirectoryTaken { path }),
+            Err((_, errno)) => Err(failed(errno.into())),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name given, or the one kept from before, or a new one that is kept from now on.
+    pub fn worker_id(&self, given: Option<&str>) -> Result<String, WorkerError> {
+        if let Some(given) = given {
+            return Ok(given.to_owned());
+        }
+        let file = self.path.join(ID_FILE);
+        let failed = |source| WorkerError::DataDirectory { path: file.clone(), source };
+        match std::fs::read_to_string(&file) {
+            Ok(kept) if !kept.trim().is_empty() => return Ok(kept.trim().to_owned()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let made = format!("worker-{:08x}", rand::random::<u32>());
+        // Written aside and moved, so that a crash leaves a whole name or none.
+        let aside = self.path.join("worker-id.new");
+        let write = || {
+            let mut out = File::create(&aside)?;
+            writeln!(out, "{made}")?;
+            out.sync_all()?;
+            std::fs::rename(&aside, &file)
+        };
+        write().map_err(failed)?;
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_kept_and_the_directory_is_for_one() {
+        let root = tempfile::tempdir().unwrap();
+        let first = DataDir::take(root.path()).unwrap();
+        let name = first.worker_id(None).unwrap();
+        assert!(matches!(DataDir::take(root.path()), Err(WorkerError::DataDirectoryTaken { .. })));
+        drop(first);
+        let second = DataDir::take(root.path()).unwrap();
+        assert_eq!(second.worker_id(None).unwrap(), name);
+        assert_eq!(second.worker_id(Some("mine")).unwrap(), "mine");
+    }
+}

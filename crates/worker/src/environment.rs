@@ -1,0 +1,78 @@
+//! The environment of jobs.
+//!
+//! Guarantee: a job sees of the worker's own environment only what is on the list, so credentials of the
+//! worker never reach it by accident.
+
+use muster_protocol::Job;
+
+/// What programs expect of any environment.
+const PASSED: &[&str] = &["PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM"];
+const PASSED_PREFIX: &str = "LC_";
+
+/// Names the data directory of the worker that started a process; it tells orphans from strangers.
+pub const WORKER_DIR: &str = "MUSTER_WORKER_DIR";
+
+/// What all jobs of a worker share.
+#[derive(Debug, Clone)]
+pub struct JobEnvironment {
+    pub url: String,
+    pub worker_id: String,
+    pub worker_dir: String,
+}
+
+/// The allowed part of an environment. Variables that are not UTF-8 are left out.
+pub fn allowed(
+    environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+    extra: &[String],
+) -> Vec<(String, String)> {
+    environment
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| {
+            PASSED.contains(&name.as_str()) || name.starts_with(PASSED_PREFIX) || extra.contains(name)
+        })
+        .collect()
+}
+
+impl JobEnvironment {
+    /// The variables that all jobs get.
+    pub fn shared(&self, extra: &[String]) -> Vec<(String, String)> {
+        let mut shared = allowed(std::env::vars_os(), extra);
+        shared.extend([
+            ("MUSTER_URL".to_owned(), self.url.clone()),
+            ("MUSTER_WORKER_ID".to_owned(), self.worker_id.clone()),
+            (WORKER_DIR.to_owned(), self.worker_dir.clone()),
+        ]);
+        shared
+    }
+}
+
+/// The variables of one job: what it asked for, then what it cannot override.
+pub fn of_job(job: &Job) -> Vec<(String, String)> {
+    let mut variables: Vec<_> = job.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    variables.extend([
+        ("MUSTER_JOB_ID".to_owned(), job.id.clone()),
+        ("MUSTER_ATTEMPT".to_owned(), job.attempts.to_string()),
+        ("MUSTER_LEASE".to_owned(), job.lease.to_string()),
+    ]);
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_list_passes() {
+        let environment = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("MUSTER_SCHEDULER_URL", "http://me:secret@host"),
+            ("CUDA_HOME", "/cuda"),
+        ];
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let names: Vec<_> =
+            allowed(environment, &["CUDA_HOME".to_owned()]).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["PATH", "LC_ALL", "CUDA_HOME"]);
+    }
+}

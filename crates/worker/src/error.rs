@@ -1,0 +1,26 @@
+//! What can keep a worker from running.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use muster_client::ClientError;
+
+/// Why a worker could not start or had to stop. Trouble with a single job is never among them.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error("{name} is {value}: {why}")]
+    InvalidConfig { name: &'static str, value: String, why: &'static str },
+    #[error("cannot use the data directory {}: {source}", .path.display())]
+    DataDirectory { path: PathBuf, source: io::Error },
+    #[error("another worker uses the data directory {}", .path.display())]
+    DataDirectoryTaken { path: PathBuf },
+    #[error("cannot start the keeper {}: {source}", .program.display())]
+    KeeperStart { program: PathBuf, source: io::Error },
+    #[error("the keeper did not answer: {source}")]
+    KeeperGreeting { source: io::Error },
+    #[error("cannot register with the scheduler for {} s: {source}", .after.as_secs())]
+    Register { after: Duration, source: ClientError },
+    #[error("the scheduler refuses this worker: {source}")]
+    RegisterRefused { source: ClientError },
+}

@@ -1,0 +1,83 @@
+//! The entry point of the keeper inside whatever program hosts it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use super::clock::boottime_ns;
+use super::outputs::OutputNames;
+use super::table::Table;
+use super::{connection, deadman, signals, socket};
+
+/// The first argument that makes a program a keeper; the second is the data directory.
+pub const KEEPER_ARGUMENT: &str = "__keeper";
+
+/// How long a keeper lives that no agent has ever greeted.
+const FIRST_LINGER_MS: u64 = 5_000;
+
+/// Runs the keeper if this process was started as one, and `None` otherwise. Call it first in `main`,
+/// before any thread or runtime exists.
+///
+/// Standard input is the connection to the agent that started it.
+pub fn run_from_arguments() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != KEEPER_ARGUMENT {
+        return None;
+    }
+    Some(match arguments.next() {
+        None => fail("no data directory was given"),
+        Some(directory) => match run(directory) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string()),
+        },
+    })
+}
+
+fn fail(what: &str) -> ExitCode {
+    eprintln!("keeper: {what}");
+    ExitCode::FAILURE
+}
+
+fn run(directory: OsString) -> io::Result<()> {
+    let directory = PathBuf::from(directory);
+    // A session of its own: no terminal and no signal of the agent's group reaches the jobs.
+    nix::unistd::setsid()?;
+    signals::install()?;
+    let first = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let listener = socket::listen(&directory)?;
+    let table = Arc::new(Table::default());
+    {
+        let mut state = table.lock();
+        state.linger_ms = FIRST_LINGER_MS;
+        state.agent_gone_at_ns = boottime_ns();
+    }
+    let names = Arc::new(OutputNames::new(&directory)?);
+    serve_in_background(&table, &names, first)?;
+    let shared = Arc::clone(&table);
+    std::thread::Builder::new().name("accept".into()).spawn(move || accept(&shared, &names, &listener))?;
+    deadman::watch(&table, &directory);
+    Ok(())
+}
+
+fn accept(table: &Arc<Table>, names: &Arc<OutputNames>, listener: &UnixListener) {
+    for stream in listener.incoming() {
+        if let Err(error) = stream.and_then(|stream| serve_in_background(table, names, stream)) {
+            eprintln!("keeper: cannot serve a connection: {error}");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+}
+
+fn serve_in_background(table: &Arc<Table>, names: &Arc<OutputNames>, stream: UnixStream) -> io::Result<()> {
+    let (shared, names) = (Arc::clone(table), Arc::clone(names));
+    let serve = move || {
+        if let Err(error) = connection::serve(&shared, &names, stream) {
+            eprintln!("keeper: the connection to the agent broke: {error}");
+        }
+    };
+    std::thread::Builder::new().name("agent".into()).spawn(serve).map(drop)
+}

@@ -1,0 +1,175 @@
+//! What agent and keeper say to each other over their socket.
+//!
+//! A frame is a length (four bytes, little endian) and a JSON array of messages: whatever has come up
+//! since the last frame travels together. Both ends are the same build or close to it; unknown fields
+//! are ignored so that a newer agent can adopt the jobs of an older keeper.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// No frame is longer; a longer one means that the two ends lost step.
+pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
+
+/// One attempt of one job. There is never more than one process under a key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    pub job_id: Arc<str>,
+    pub lease: u64,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.job_id, self.lease)
+    }
+}
+
+/// A process to start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StartSpec {
+    pub key: Key,
+    pub argv: Vec<String>,
+    /// On top of the environment given in the greeting.
+    pub env: Vec<(String, String)>,
+    pub cwd: String,
+    /// Between the polite signal and the kill, when the fence stops the job.
+    pub grace_ms: u64,
+    /// What the agent wants to know again after its own restart.
+    pub note: String,
+}
+
+/// Why a process was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    /// The scheduler ordered it.
+    Order,
+    /// The worker is shutting down.
+    Shutdown,
+    /// The lease belongs to somebody else by now.
+    LeaseLost,
+    /// The agent could not renew the lease in time.
+    Fence,
+}
+
+/// From the agent to the keeper.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToKeeper {
+    /// The first message of every connection.
+    Hello {
+        slots: u32,
+        env: Vec<(String, String)>,
+        linger_ms: u64,
+    },
+    Start(Box<StartSpec>),
+    /// Stops a job in whatever state it is: the polite signal now, the kill after the grace.
+    Stop {
+        key: Key,
+        grace_ms: u64,
+        cause: StopCause,
+    },
+    /// Takes back a job that has not been started; one that has goes on.
+    Withdraw {
+        key: Key,
+    },
+    /// No job may live beyond this time of [`boottime_ns`](super::boottime_ns).
+    Fence {
+        deadline_ns: u64,
+        ttl_ms: u64,
+    },
+    /// The agent is done with these; the keeper forgets them.
+    Forget {
+        keys: Vec<Key>,
+    },
+    /// Kills what is left and ends the keeper.
+    Shutdown,
+}
+
+/// How an attempt came to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Exited(i32),
+    Signalled(i32),
+    /// There never was a process, for this reason.
+    NotStarted(String),
+    /// Taken back before its turn came.
+    Withdrawn,
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub outcome: Outcome,
+    /// Set when the keeper sent signals before the end came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<StopCause>,
+    /// The output that was written, if any was: it is the agent's to read and to remove.
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    #[serde(default)]
+    pub files: Files,
+    pub run_us: u64,
+}
+
+/// Where the output of an attempt is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files {
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Where a job stands in the keeper.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Queued,
+    Running(Files),
+    Ended(End),
+}
+
+/// A job that a new agent finds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Adopted {
+    pub key: Key,
+    pub phase: Phase,
+    pub note: String,
+}
+
+/// From the keeper to the agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromKeeper {
+    /// The answer to the greeting: everything the keeper knows.
+    Welcome {
+        pid: u32,
+        jobs: Vec<Adopted>,
+    },
+    /// Sent only for jobs that have not ended by the time the message leaves.
+    Started {
+        key: Key,
+        pid: u32,
+        files: Files,
+    },
+    Ended {
+        key: Key,
+        end: End,
+    },
+}
+
+/// Makes one frame of some messages.
+pub fn encode_frame<T: Serialize>(messages: &[T]) -> io::Result<Vec<u8>> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, messages)?;
+    let length = u32::try_from(frame.len() - 4).map_err(|_| io::Error::other("frame too long"))?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(frame)
+}
+
+/// Reads the messages of one frame, its length already taken off.
+pub fn decode_frame<T: for<'de> Deserialize<'de>>(frame: &[u8]) -> io::Result<Vec<T>> {
+    Ok(serde_json::from_slice(frame)?)
+}

@@ -1,0 +1,30 @@
+//! The keeper: a small process of its own that starts, watches, stops and fences the processes of jobs.
+//!
+//! It is apart from the agent so that a job survives the agent: an agent that crashes or is replaced
+//! finds its jobs again, with their exit codes, in the keeper. And because it is apart it can guard the
+//! lease: when no agent has moved the fence in time, the keeper stops the jobs by itself, so that two
+//! attempts of one job never overlap.
+//!
+//! Threads, no async: one thread per slot spawns and waits, which is the fastest way to run short
+//! processes. [`table`](self) holds the one lock around what is known of the jobs.
+
+mod clock;
+mod connection;
+mod deadman;
+mod host;
+mod launch;
+mod message;
+mod outputs;
+mod signals;
+mod slots;
+mod socket;
+mod table;
+
+pub use clock::boottime_ns;
+pub use host::{KEEPER_ARGUMENT, run_from_arguments};
+pub use message::{
+    Adopted, End, Files, FromKeeper, Key, MAX_FRAME_BYTES, Outcome, Phase, StartSpec, StopCause, ToKeeper,
+    decode_frame, encode_frame,
+};
+pub use outputs::output_directory;
+pub use socket::{connect, socket_path};

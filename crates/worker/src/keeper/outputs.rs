@@ -1,0 +1,176 @@
+//! The files that processes write their output to.
+//!
+//! Creating and removing two files for each job is a noticeable part of the cost of a short one, and most
+//! short jobs write nothing. So a slot uses its two files again as long as they stay empty.
+//!
+//! Guarantee: a file that was written to, or that some process still has open, is never used again; so
+//! no output ends up with the wrong job.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::libc;
+
+use super::clock::boottime_ns;
+
+/// The folder of the output files in a data directory.
+pub fn output_directory(directory: &Path) -> PathBuf {
+    directory.join("output")
+}
+
+/// Makes names that no keeper on this machine has used before.
+#[derive(Debug)]
+pub(super) struct OutputNames {
+    directory: PathBuf,
+    born_ns: u64,
+    next: AtomicU64,
+}
+
+impl OutputNames {
+    pub(super) fn new(directory: &Path) -> io::Result<Self> {
+        let directory = output_directory(directory);
+        std::fs::create_dir_all(&directory)?;
+        Ok(Self { directory, born_ns: boottime_ns(), next: AtomicU64::new(1) })
+    }
+
+    fn create(&self, kind: &str) -> Result<Output, String> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.join(format!("{:x}-{}-{number}.{kind}", self.born_ns, std::process::id()));
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        file.map(|own| Output { path: path.clone(), own })
+            .map_err(|error| format!("cannot create the output file {}: {error}", path.display()))
+    }
+}
+
+/// The two files of a slot.
+#[derive(Debug, Default)]
+pub(super) struct SlotOutputs {
+    stdout: Option<Output>,
+    stderr: Option<Output>,
+}
+
+/// One file, with a handle of our own by which its state is known.
+#[derive(Debug)]
+struct Output {
+    path: PathBuf,
+    own: File,
+}
+
+/// Handles for one process, each opened for it alone.
+pub(super) struct Handles {
+    pub(super) stdout: File,
+    pub(super) stderr: File,
+}
+
+impl SlotOutputs {
+    /// Opens both files for a process.
+    pub(super) fn open(&mut self, names: &OutputNames) -> Result<Handles, String> {
+        Ok(Handles {
+            stdout: open(&mut self.stdout, names, "out")?,
+            stderr: open(&mut self.stderr, names, "err")?,
+        })
+    }
+
+    /// The paths, as the agent needs them to follow the output.
+    pub(super) fn paths(&self) -> (String, String) {
+        let path = |output: &Option<Output>| {
+            output.as_ref().map(|output| output.path.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        (path(&self.stdout), path(&self.stderr))
+    }
+
+    /// After the end of the process: the lengths written. Written files are the agent's from now on.
+    pub(super) fn settle(&mut self) -> (u64, u64) {
+        (settle(&mut self.stdout), settle(&mut self.stderr))
+    }
+}
+
+impl Drop for SlotOutputs {
+    fn drop(&mut self) {
+        settle(&mut self.stdout);
+        settle(&mut self.stderr);
+        for output in [&self.stdout, &self.stderr].into_iter().flatten() {
+            // It is empty, and an empty file left behind harms nobody.
+            let _ = std::fs::remove_file(&output.path);
+        }
+    }
+}
+
+fn open(slot: &mut Option<Output>, names: &OutputNames, kind: &str) -> Result<File, String> {
+    if let Some(output) = slot
+        && let Ok(file) = OpenOptions::new().append(true).open(&output.path)
+    {
+        return Ok(file);
+    }
+    let output = names.create(kind)?;
+    let path = &output.path;
+    let opened = OpenOptions::new().append(true).open(path);
+    let file = opened.map_err(|error| format!("cannot open the output file {}: {error}", path.display()))?;
+    *slot = Some(output);
+    Ok(file)
+}
+
+fn settle(slot: &mut Option<Output>) -> u64 {
+    let Some(output) = slot.take() else { return 0 };
+    let length = output.own.metadata().map_or(0, |file| file.len());
+    if length == 0 {
+        if nobody_else_has_it_open(&output.own) {
+            *slot = Some(output);
+        } else {
+            // What a process outside the job's group writes later belongs to no job.
+            let _ = std::fs::remove_file(&output.path);
+        }
+    }
+    length
+}
+
+/// The system grants a write lease only on a file that is open once. Where it knows no leases the
+/// answer is no, which costs a new file and nothing else.
+fn nobody_else_has_it_open(file: &File) -> bool {
+    let set_lease = |kind: libc::c_int| {
+        #[expect(unsafe_code, reason = "the safe wrappers do not offer file leases")]
+        // SAFETY: fcntl with F_SETLEASE takes an integer and touches no memory of ours; the descriptor is open.
+        unsafe {
+            libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind)
+        }
+    };
+    set_lease(libc::F_WRLCK) == 0 && set_lease(libc::F_UNLCK) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn empty_files_are_used_again_and_others_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let names = OutputNames::new(root.path()).unwrap();
+        let mut outputs = SlotOutputs::default();
+
+        drop(outputs.open(&names).unwrap());
+        let first = outputs.paths();
+        assert_eq!(outputs.settle(), (0, 0));
+        let mut handles = outputs.open(&names).unwrap();
+        assert_eq!(outputs.paths(), first, "an empty file is used again");
+
+        handles.stdout.write_all(b"hello").unwrap();
+        // Somebody keeps the other one open.
+        let straggler = handles.stderr;
+        assert_eq!(outputs.settle(), (5, 0));
+        drop(outputs.open(&names).unwrap());
+        let second = outputs.paths();
+        assert_ne!(second.0, first.0, "a written file is not used again");
+        assert_ne!(second.1, first.1, "a file that is still open is not used again");
+        assert!(Path::new(&first.0).exists(), "the agent wants to read it");
+        assert!(!Path::new(&first.1).exists());
+        drop(straggler);
+
+        drop(outputs);
+        assert!(!Path::new(&second.0).exists(), "nothing is left of a slot that goes");
+    }
+}

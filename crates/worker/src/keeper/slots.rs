@@ -1,0 +1,113 @@
+//! The slots: each is a thread that takes a job, starts it, waits for it and takes the next.
+//!
+//! A slot never waits for the agent between two jobs; what it has to say goes to the outbox.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::clock::boottime_ns;
+use super::launch;
+use super::message::{End, Files, Outcome, StartSpec};
+use super::outputs::{OutputNames, SlotOutputs};
+use super::table::{Table, elapsed_us};
+
+/// A slot's thread only spawns and waits.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Adds threads while there is more queued than idle threads can take, up to the number of slots.
+pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<()> {
+    loop {
+        {
+            let mut state = table.lock();
+            let wanted = state.queue.len() as u64 > u64::from(state.idle_threads);
+            if !wanted || state.threads >= state.slots {
+                return Ok(());
+            }
+            state.threads += 1;
+            // Counted as idle at once, so that the next turn of this loop sees it.
+            state.idle_threads += 1;
+        }
+        let (shared, names) = (Arc::clone(table), Arc::clone(names));
+        let spawned = std::thread::Builder::new()
+            .name("slot".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || serve(&shared, &names));
+        if let Err(error) = spawned {
+            let mut state = table.lock();
+            state.threads -= 1;
+            state.idle_threads -= 1;
+            return Err(error);
+        }
+    }
+}
+
+fn serve(table: &Table, names: &OutputNames) {
+    let mut outputs = SlotOutputs::default();
+    while let Some((spec, base_env)) = take(table) {
+        let begun = Instant::now();
+        let outcome = run(table, &spec, &base_env, &mut outputs, names);
+        let (stdout, stderr) = outputs.paths();
+        let (stdout_bytes, stderr_bytes) = outputs.settle();
+        let written = stdout_bytes + stderr_bytes > 0;
+        let files = if written { Files { stdout, stderr } } else { Files::default() };
+        let end = End { outcome, cause: None, stdout_bytes, stderr_bytes, files, run_us: elapsed_us(begun) };
+        table.ended(&spec.key, end);
+        table.lock().idle_threads += 1;
+    }
+}
+
+type Taken = (Box<StartSpec>, Arc<Vec<(String, String)>>);
+
+/// Waits for a job. `None` ends the slot: there are fewer slots than there were.
+fn take(table: &Table) -> Option<Taken> {
+    let mut state = table.lock();
+    loop {
+        if state.threads > state.slots {
+            state.threads -= 1;
+            state.idle_threads -= 1;
+            return None;
+        }
+        if let Some(spec) = state.next_start(boottime_ns()) {
+            state.idle_threads -= 1;
+            return Some((spec, Arc::clone(&state.base_env)));
+        }
+        state = table.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+    }
+}
+
+fn run(
+    table: &Table,
+    spec: &StartSpec,
+    base_env: &[(String, String)],
+    outputs: &mut SlotOutputs,
+    names: &OutputNames,
+) -> Outcome {
+    match outputs.open(names).and_then(|handles| launch::spawn(spec, base_env, handles)) {
+        Err(reason) => Outcome::NotStarted(reason),
+        Ok(mut child) => {
+            let pid = child.id();
+            let (stdout, stderr) = outputs.paths();
+            table.started(&spec.key, pid, Files { stdout, stderr });
+            launch::wait_for_end(pid);
+            table.reap(&spec.key, pid, || reap(&mut child))
+        }
+    }
+}
+
+fn reap(child: &mut Child) -> Outcome {
+    match child.wait() {
+        Ok(status) => outcome(status),
+        Err(error) => Outcome::NotStarted(format!("the end of the process was missed: {error}")),
+    }
+}
+
+fn outcome(status: ExitStatus) -> Outcome {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Outcome::Exited(code),
+        (None, Some(signal)) => Outcome::Signalled(signal),
+        (None, None) => Outcome::NotStarted(format!("the process ended in an unknown way: {status}")),
+    }
+}

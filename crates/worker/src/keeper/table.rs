@@ -1,0 +1,301 @@
+//! What the keeper knows of its jobs, behind one lock.
+//!
+//! Guarantees: a key is started at most once; a signal is sent only while the process is unreaped, so it
+//! never reaches a stranger; an end is remembered until the agent says that it is done with it; nothing
+//! is started without an agent, nor past the fence.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::clock::{boottime_ns, ms};
+use super::deadman::polite_at;
+use super::message::{Adopted, End, Files, FromKeeper, Key, Outcome, Phase, StartSpec, StopCause, ToKeeper};
+use super::signals;
+
+/// The one lock, and the three things that threads wait for.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    state: Mutex<State>,
+    /// There may be a job to start.
+    pub(super) work: Condvar,
+    /// There is something to tell the agent, or the connection is over.
+    pub(super) outbox: Condvar,
+    /// A deadline may have moved.
+    pub(super) timer: Condvar,
+}
+
+/// The job table itself.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) queue: VecDeque<Key>,
+    pub(super) jobs: HashMap<Key, Entry>,
+    pub(super) outbox: Vec<FromKeeper>,
+    /// The number of the current connection; `None` while there is no agent.
+    pub(super) agent: Option<u64>,
+    pub(super) agent_gone_at_ns: u64,
+    pub(super) connections: u64,
+    pub(super) base_env: Arc<Vec<(String, String)>>,
+    pub(super) slots: u32,
+    pub(super) threads: u32,
+    pub(super) idle_threads: u32,
+    pub(super) fence: Option<Fence>,
+    pub(super) linger_ms: u64,
+    pub(super) shutdown: bool,
+    /// When the deadlines are looked at next; only what is due earlier needs a wake-up.
+    pub(super) timer_due_ns: u64,
+    pub(super) timer_stale: bool,
+}
+
+/// The time beyond which no job may live.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fence {
+    pub(super) deadline_ns: u64,
+    pub(super) ttl_ms: u64,
+}
+
+/// One job.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) note: String,
+    pub(super) grace_ms: u64,
+    pub(super) stop: Option<Stop>,
+    pub(super) files: Files,
+    pub(super) life: Life,
+}
+
+/// Signals that were sent, or will be as soon as there is a process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stop {
+    pub(super) cause: StopCause,
+    pub(super) kill_at_ns: u64,
+    pub(super) killed: bool,
+}
+
+/// The life of a job here.
+#[derive(Debug)]
+pub(super) enum Life {
+    Queued(Box<StartSpec>),
+    /// A slot has taken it and there is no process yet.
+    Starting,
+    Running {
+        pid: u32,
+    },
+    Ended(End),
+}
+
+impl Table {
+    /// A panic of another thread leaves the table whole: every change is made by one of its methods.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Acts on what the agent of a connection says; a replaced agent is no longer heard.
+    pub(super) fn apply(&self, connection: u64, messages: Vec<ToKeeper>) {
+        let mut state = self.lock();
+        if state.agent != Some(connection) {
+            return;
+        }
+        for message in messages {
+            state.apply(message);
+        }
+        self.wake(&mut state);
+    }
+
+    /// Wakes whoever may have something to do after a change.
+    pub(super) fn wake(&self, state: &mut State) {
+        for _ in 0..state.queue.len().min(state.idle_threads as usize) {
+            self.work.notify_one();
+        }
+        if !state.outbox.is_empty() {
+            self.outbox.notify_one();
+        }
+        if std::mem::take(&mut state.timer_stale) {
+            self.timer.notify_one();
+        }
+    }
+
+    /// Records that a slot has made a process of a job.
+    pub(super) fn started(&self, key: &Key, pid: u32, files: Files) {
+        let mut state = self.lock();
+        let Some(entry) = state.jobs.get_mut(key) else { return };
+        entry.life = Life::Running { pid };
+        entry.files = files.clone();
+        if let Some(stop) = entry.stop {
+            // The order came while the process was being made.
+            signals::ask_to_stop(pid);
+            if stop.kill_at_ns <= boottime_ns() {
+                signals::kill(pid);
+            }
+        }
+        state.outbox.push(FromKeeper::Started { key: key.clone(), pid, files });
+        self.outbox.notify_one();
+    }
+
+    /// Ends what is left of the group of a process that has ended, and reaps it, in one step: from here
+    /// on nobody can signal its number.
+    pub(super) fn reap(&self, key: &Key, pid: u32, reap: impl FnOnce() -> Outcome) -> Outcome {
+        let mut state = self.lock();
+        signals::kill(pid);
+        let outcome = reap();
+        if let Some(entry) = state.jobs.get_mut(key) {
+            entry.life = Life::Starting;
+        }
+        outcome
+    }
+
+    /// Records the end of a job that a slot had taken.
+    pub(super) fn ended(&self, key: &Key, mut end: End) {
+        let mut state = self.lock();
+        if let Some(entry) = state.jobs.get(key) {
+            end.cause = entry.stop.map(|stop| stop.cause);
+        }
+        state.end(key, end);
+        self.outbox.notify_one();
+        if state.agent.is_none() || state.shutdown {
+            self.timer.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn apply(&mut self, message: ToKeeper) {
+        match message {
+            ToKeeper::Hello { slots, env, linger_ms } => {
+                self.slots = slots.max(1);
+                self.base_env = Arc::new(env);
+                self.linger_ms = linger_ms;
+                self.outbox = vec![FromKeeper::Welcome { pid: std::process::id(), jobs: self.adopted() }];
+            }
+            ToKeeper::Start(spec) => self.enqueue(spec),
+            ToKeeper::Stop { key, grace_ms, cause } => self.stop(&key, grace_ms, cause),
+            ToKeeper::Withdraw { key } => self.withdraw(&key, None),
+            ToKeeper::Fence { deadline_ns, ttl_ms } => {
+                self.fence = Some(Fence { deadline_ns, ttl_ms });
+                self.timer_stale |= deadline_ns < self.timer_due_ns;
+            }
+            ToKeeper::Forget { keys } => {
+                for key in keys {
+                    if let Slot::Occupied(entry) = self.jobs.entry(key)
+                        && matches!(entry.get().life, Life::Ended(_))
+                    {
+                        entry.remove();
+                    }
+                }
+            }
+            ToKeeper::Shutdown => {
+                self.shutdown = true;
+                self.timer_stale = true;
+            }
+        }
+    }
+
+    fn enqueue(&mut self, spec: Box<StartSpec>) {
+        let key = spec.key.clone();
+        if let Slot::Vacant(vacant) = self.jobs.entry(key.clone()) {
+            let (note, grace_ms) = (spec.note.clone(), spec.grace_ms);
+            vacant.insert(Entry {
+                note,
+                grace_ms,
+                stop: None,
+                files: Files::default(),
+                life: Life::Queued(spec),
+            });
+            self.queue.push_back(key);
+            let due = self.fence.map(|fence| polite_at(fence.deadline_ns, fence.ttl_ms, grace_ms));
+            self.timer_stale |= due.is_some_and(|due| due < self.timer_due_ns);
+        }
+    }
+
+    /// Sends the polite signal once; a later order can only bring the kill forward.
+    pub(super) fn stop(&mut self, key: &Key, grace_ms: u64, cause: StopCause) {
+        let kill_at_ns = boottime_ns().saturating_add(ms(grace_ms));
+        self.timer_stale |= kill_at_ns < self.timer_due_ns;
+        let Some(entry) = self.jobs.get_mut(key) else { return };
+        match (&entry.life, &mut entry.stop) {
+            (Life::Ended(_), _) => {}
+            (Life::Queued(_), _) => self.withdraw(key, Some(cause)),
+            (Life::Starting | Life::Running { .. }, Some(stop)) => {
+                stop.kill_at_ns = stop.kill_at_ns.min(kill_at_ns);
+            }
+            (life @ (Life::Starting | Life::Running { .. }), none) => {
+                if let Life::Running { pid } = life {
+                    signals::ask_to_stop(*pid);
+                }
+                *none = Some(Stop { cause, kill_at_ns, killed: false });
+            }
+        }
+    }
+
+    pub(super) fn withdraw(&mut self, key: &Key, cause: Option<StopCause>) {
+        if self.jobs.get(key).is_some_and(|entry| matches!(entry.life, Life::Queued(_))) {
+            self.queue.retain(|queued| queued != key);
+            let outcome = Outcome::Withdrawn;
+            let files = Files::default();
+            self.end(key, End { outcome, cause, stdout_bytes: 0, stderr_bytes: 0, files, run_us: 0 });
+        }
+    }
+
+    fn end(&mut self, key: &Key, end: End) {
+        let Some(entry) = self.jobs.get_mut(key) else { return };
+        entry.life = Life::Ended(end.clone());
+        // A start that nobody has read yet says nothing beside the end.
+        let stale =
+            |message: &FromKeeper| matches!(message, FromKeeper::Started { key: other, .. } if other == key);
+        if let Some(index) = self.outbox.iter().rposition(stale) {
+            self.outbox.remove(index);
+        }
+        self.outbox.push(FromKeeper::Ended { key: key.clone(), end });
+    }
+
+    fn adopted(&self) -> Vec<Adopted> {
+        let phase = |entry: &Entry| match &entry.life {
+            Life::Queued(_) => Phase::Queued,
+            Life::Starting | Life::Running { .. } => Phase::Running(entry.files.clone()),
+            Life::Ended(end) => Phase::Ended(end.clone()),
+        };
+        let adopt = |(key, entry): (&Key, &Entry)| Adopted {
+            key: key.clone(),
+            phase: phase(entry),
+            note: entry.note.clone(),
+        };
+        self.jobs.iter().map(adopt).collect()
+    }
+
+    /// Takes the next job for a slot, if one may start now.
+    pub(super) fn next_start(&mut self, now_ns: u64) -> Option<Box<StartSpec>> {
+        let fenced = self.fence.is_some_and(|fence| now_ns >= fence.deadline_ns);
+        if self.agent.is_none() || fenced || self.shutdown {
+            return None;
+        }
+        let key = self.queue.pop_front()?;
+        let entry = self.jobs.get_mut(&key)?;
+        match std::mem::replace(&mut entry.life, Life::Starting) {
+            Life::Queued(spec) => Some(spec),
+            other => {
+                entry.life = other;
+                None
+            }
+        }
+    }
+
+    /// Whether any job may have a process.
+    pub(super) fn has_processes(&self) -> bool {
+        self.jobs.values().any(|entry| matches!(entry.life, Life::Starting | Life::Running { .. }))
+    }
+
+    /// Kills every process group; used when the keeper itself is about to end.
+    pub(super) fn kill_all(&self) {
+        for entry in self.jobs.values() {
+            if let Life::Running { pid } = entry.life {
+                signals::kill(pid);
+            }
+        }
+    }
+}
+
+/// How long something took, in whole microseconds.
+pub(super) fn elapsed_us(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
