@@ -111,7 +111,11 @@ impl WorkerConfig {
             return invalid("workers", self.slots.to_string(), "a worker runs at least one job at a time");
         }
         if self.slots > 10_000 {
-            return invalid("workers", self.slots.to_string(), "at most 10000 jobs run at once on one machine");
+            return invalid(
+                "workers",
+                self.slots.to_string(),
+                "at most 10000 jobs run at once on one machine",
+            );
         }
         if let Some(id) = &self.worker_id
             && (id.is_empty() || id.len() > 200 || id.chars().any(char::is_control))

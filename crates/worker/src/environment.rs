@@ -10,18 +10,18 @@ const PASSED: &[&str] = &["PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHEL
 const PASSED_PREFIX: &str = "LC_";
 
 /// Names the data directory of the worker that started a process; it tells orphans from strangers.
-pub const WORKER_DIR: &str = "MUSTER_WORKER_DIR";
+pub(crate) const WORKER_DIR: &str = "MUSTER_WORKER_DIR";
 
 /// What all jobs of a worker share.
 #[derive(Debug, Clone)]
-pub struct JobEnvironment {
-    pub url: String,
-    pub worker_id: String,
-    pub worker_dir: String,
+pub(crate) struct JobEnvironment {
+    pub(crate) url: String,
+    pub(crate) worker_id: String,
+    pub(crate) worker_dir: String,
 }
 
 /// The allowed part of an environment. Variables that are not UTF-8 are left out.
-pub fn allowed(
+pub(crate) fn allowed(
     environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
     extra: &[String],
 ) -> Vec<(String, String)> {
@@ -35,7 +35,7 @@ pub fn allowed(
 
 impl JobEnvironment {
     /// The variables that all jobs get.
-    pub fn shared(&self, extra: &[String]) -> Vec<(String, String)> {
+    pub(crate) fn shared(&self, extra: &[String]) -> Vec<(String, String)> {
         let mut shared = allowed(std::env::vars_os(), extra);
         shared.extend([
             ("MUSTER_URL".to_owned(), self.url.clone()),
@@ -47,7 +47,7 @@ impl JobEnvironment {
 }
 
 /// The variables of one job: what it asked for, then what it cannot override.
-pub fn of_job(job: &Job) -> Vec<(String, String)> {
+pub(crate) fn of_job(job: &Job) -> Vec<(String, String)> {
     let mut variables: Vec<_> = job.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     variables.extend([
         ("MUSTER_JOB_ID".to_owned(), job.id.clone()),

@@ -15,31 +15,32 @@ const CHECKPOINT_VARIABLE: &str = "CHECKPOINT_DATA";
 
 /// What an agent must know of a job that a former agent started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    pub attempt: u32,
-    pub grace_ms: u64,
+pub(crate) struct Note {
+    pub(crate) attempt: u32,
+    pub(crate) grace_ms: u64,
 }
 
 /// The key of a claim.
-pub fn key_of(job: &Job) -> Key {
+pub(crate) fn key_of(job: &Job) -> Key {
     Key { job_id: job.id.as_str().into(), lease: job.lease }
 }
 
 /// Whether a job carries the demonstration's prefix.
-pub fn is_demo(job: &Job) -> bool {
+pub(crate) fn is_demo(job: &Job) -> bool {
     job.command.starts_with(DEMO_PREFIX)
 }
 
 /// The length of the checkpoint that a job starts from, once decoded.
-pub fn checkpoint_bytes(job: &Job) -> Option<usize> {
+pub(crate) fn checkpoint_bytes(job: &Job) -> Option<usize> {
     let encoded = job.env.get(CHECKPOINT_VARIABLE)?;
     let padding = encoded.bytes().rev().take_while(|byte| *byte == b'=').count();
     Some((encoded.len() / 4 * 3).saturating_sub(padding))
 }
 
 /// What to start for a job.
-pub fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration) -> StartSpec {
-    let grace_ms = job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
+pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration) -> StartSpec {
+    let grace_ms =
+        job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
     let note = Note { attempt: job.attempts, grace_ms };
     let cwd = match &job.working_dir {
         Some(directory) => default_dir.join(directory),
@@ -68,7 +69,7 @@ fn argv(job: &Job) -> Vec<String> {
 }
 
 /// Reads the note of an adopted job; one that cannot be read still has a process that must be looked after.
-pub fn read_note(text: &str, default_grace: Duration) -> Note {
+pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
     serde_json::from_str(text).unwrap_or(Note { attempt: 0, grace_ms: default_grace.as_millis() as u64 })
 }
 
@@ -77,44 +78,44 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn job(extra: serde_json::Value) -> Job {
+    fn job(extra: &serde_json::Value) -> Job {
         let mut value = json!({"id": "job-1", "command": "", "status": "running", "attempts": 2, "max_retries": 3,
             "created_at": "2026-01-01T00:00:00Z", "lease": 7});
         value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         serde_json::from_value(value).unwrap()
     }
 
-    fn spec(extra: serde_json::Value) -> StartSpec {
+    fn spec(extra: &serde_json::Value) -> StartSpec {
         start_spec(&job(extra), Path::new("/home/w"), Duration::from_secs(15))
     }
 
     #[test]
     fn commands_run_in_a_shell_and_argv_as_it_is() {
-        assert_eq!(spec(json!({"command": "a | b"})).argv, ["/bin/sh", "-c", "a | b"]);
-        assert_eq!(spec(json!({"command": "demo: sleep 1 "})).argv, ["/bin/sh", "-c", "sleep 1"]);
-        assert_eq!(spec(json!({"command": "x", "argv": ["echo", "a b"]})).argv, ["echo", "a b"]);
+        assert_eq!(spec(&json!({"command": "a | b"})).argv, ["/bin/sh", "-c", "a | b"]);
+        assert_eq!(spec(&json!({"command": "demo: sleep 1 "})).argv, ["/bin/sh", "-c", "sleep 1"]);
+        assert_eq!(spec(&json!({"command": "x", "argv": ["echo", "a b"]})).argv, ["echo", "a b"]);
     }
 
     #[test]
     fn directory_and_grace_have_defaults() {
-        let plain = spec(json!({}));
+        let plain = spec(&json!({}));
         assert_eq!((plain.cwd.as_str(), plain.grace_ms), ("/home/w", 15_000));
-        let given = spec(json!({"working_dir": "/tmp", "grace_seconds": 3}));
+        let given = spec(&json!({"working_dir": "/tmp", "grace_seconds": 3}));
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
         assert_eq!(read_note(&given.note, Duration::ZERO), Note { attempt: 2, grace_ms: 3_000 });
-        assert_eq!(spec(json!({"working_dir": "sub"})).cwd, "/home/w/sub");
+        assert_eq!(spec(&json!({"working_dir": "sub"})).cwd, "/home/w/sub");
     }
 
     #[test]
     fn identity_cannot_be_overridden() {
-        let env = spec(json!({"env": {"MUSTER_LEASE": "99", "A": "b"}})).env;
+        let env = spec(&json!({"env": {"MUSTER_LEASE": "99", "A": "b"}})).env;
         assert_eq!(env.iter().rfind(|(name, _)| name == "MUSTER_LEASE").unwrap().1, "7");
         assert!(env.contains(&("A".to_owned(), "b".to_owned())));
     }
 
     #[test]
     fn checkpoints_are_measured_decoded() {
-        assert_eq!(checkpoint_bytes(&job(json!({"env": {"CHECKPOINT_DATA": "eyJzdGVwIjo0Mn0="}}))), Some(11));
-        assert_eq!(checkpoint_bytes(&job(json!({}))), None);
+        assert_eq!(checkpoint_bytes(&job(&json!({"env": {"CHECKPOINT_DATA": "eyJzdGVwIjo0Mn0="}}))), Some(11));
+        assert_eq!(checkpoint_bytes(&job(&json!({}))), None);
     }
 }

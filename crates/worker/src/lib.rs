@@ -1,2 +1,38 @@
 //! The worker: claims jobs, runs them, and tells the scheduler how they ended.
+//!
+//! It is two processes. The *agent* ([`run`]) talks to the scheduler: claims, heartbeats, reports, output.
+//! The *keeper* ([`keeper`]) owns the processes of the jobs and outlives the agent. A program that hosts a
+//! worker calls [`keeper::run_from_arguments`] first in its `main` and [`run`] when it is ready:
+//!
+//! ```no_run
+//! # async fn host() -> Result<(), Box<dyn std::error::Error>> {
+//! use muster_client::Client;
+//! use muster_worker_agent::{WorkerConfig, run, shutdown_on_signals};
+//!
+//! let client = Client::http("http://localhost:8080")?;
+//! let summary = run(WorkerConfig::new("data/worker"), client, shutdown_on_signals()?).await?;
+//! # let _ = summary; Ok(())
+//! # }
+//! ```
+//!
+//! Guarantees: at most one process per lease; no process outlives its lease; no end is forgotten before
+//! the scheduler has answered for it.
+
+mod agent;
+mod backoff;
+mod config;
+mod data_dir;
+mod environment;
+mod error;
+mod executor;
 pub mod keeper;
+mod launch;
+mod logs;
+mod machine;
+mod orphans;
+
+pub use agent::{ExitSummary, Shutdown, run, shutdown_on_signals};
+pub use config::{ExecutorKind, Timing, WorkerConfig};
+pub use data_dir::DataDir;
+pub use error::WorkerError;
+pub use machine::{cores, discover};

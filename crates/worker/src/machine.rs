@@ -15,7 +15,7 @@ pub fn cores() -> u32 {
 }
 
 /// The name of the machine.
-pub fn hostname() -> Option<String> {
+pub(crate) fn hostname() -> Option<String> {
     nix::unistd::gethostname().ok()?.into_string().ok()
 }
 

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::environment::WORKER_DIR;
 
 /// Kills all processes that the worker of this data directory once started. Returns how many there were.
-pub fn kill_orphans(data_dir: &Path) -> usize {
+pub(crate) fn kill_orphans(data_dir: &Path) -> usize {
     let mut wanted = format!("{WORKER_DIR}=").into_bytes();
     wanted.extend(data_dir.as_os_str().as_bytes());
     let mut killed = 0;
@@ -55,7 +55,8 @@ mod tests {
     #[test]
     fn only_processes_of_the_directory_are_killed() {
         let root = tempfile::tempdir().unwrap();
-        let sleep = |directory: &Path| Command::new("sleep").arg("60").env(WORKER_DIR, directory).spawn().unwrap();
+        let sleep =
+            |directory: &Path| Command::new("sleep").arg("60").env(WORKER_DIR, directory).spawn().unwrap();
         let mut ours = sleep(root.path());
         let mut other = sleep(&root.path().join("other"));
         assert!(kill_orphans(root.path()) >= 1);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::libc;
 
 use super::clock::boottime_ns;
+use super::message::Files;
 
 /// The folder of the output files in a data directory.
 pub fn output_directory(directory: &Path) -> PathBuf {
@@ -76,27 +77,23 @@ impl SlotOutputs {
     }
 
     /// The paths, as the agent needs them to follow the output.
-    pub(super) fn paths(&self) -> (String, String) {
+    pub(super) fn paths(&self) -> Files {
         let path = |output: &Option<Output>| {
             output.as_ref().map(|output| output.path.to_string_lossy().into_owned()).unwrap_or_default()
         };
-        (path(&self.stdout), path(&self.stderr))
+        Files { stdout: path(&self.stdout), stderr: path(&self.stderr) }
     }
 
-    /// After the end of the process: the lengths written. Written files are the agent's from now on.
-    pub(super) fn settle(&mut self) -> (u64, u64) {
-        (settle(&mut self.stdout), settle(&mut self.stderr))
+    /// After the end of the process: the lengths written. Written files are the agent's from now on;
+    /// empty ones are kept for the next process if that is allowed.
+    pub(super) fn settle(&mut self, keep_empty: bool) -> (u64, u64) {
+        (settle(&mut self.stdout, keep_empty), settle(&mut self.stderr, keep_empty))
     }
 }
 
 impl Drop for SlotOutputs {
     fn drop(&mut self) {
-        settle(&mut self.stdout);
-        settle(&mut self.stderr);
-        for output in [&self.stdout, &self.stderr].into_iter().flatten() {
-            // It is empty, and an empty file left behind harms nobody.
-            let _ = std::fs::remove_file(&output.path);
-        }
+        self.settle(false);
     }
 }
 
@@ -114,14 +111,15 @@ fn open(slot: &mut Option<Output>, names: &OutputNames, kind: &str) -> Result<Fi
     Ok(file)
 }
 
-fn settle(slot: &mut Option<Output>) -> u64 {
+fn settle(slot: &mut Option<Output>, keep_empty: bool) -> u64 {
     let Some(output) = slot.take() else { return 0 };
     let length = output.own.metadata().map_or(0, |file| file.len());
     if length == 0 {
-        if nobody_else_has_it_open(&output.own) {
+        if keep_empty && nobody_else_has_it_open(&output.own) {
             *slot = Some(output);
         } else {
-            // What a process outside the job's group writes later belongs to no job.
+            // What a process outside the job's group writes later belongs to no job. A file that cannot be
+            // removed is removed with the other leftovers.
             let _ = std::fs::remove_file(&output.path);
         }
     }
@@ -154,23 +152,23 @@ mod tests {
 
         drop(outputs.open(&names).unwrap());
         let first = outputs.paths();
-        assert_eq!(outputs.settle(), (0, 0));
+        assert_eq!(outputs.settle(true), (0, 0));
         let mut handles = outputs.open(&names).unwrap();
         assert_eq!(outputs.paths(), first, "an empty file is used again");
 
         handles.stdout.write_all(b"hello").unwrap();
         // Somebody keeps the other one open.
         let straggler = handles.stderr;
-        assert_eq!(outputs.settle(), (5, 0));
+        assert_eq!(outputs.settle(true), (5, 0));
         drop(outputs.open(&names).unwrap());
         let second = outputs.paths();
-        assert_ne!(second.0, first.0, "a written file is not used again");
-        assert_ne!(second.1, first.1, "a file that is still open is not used again");
-        assert!(Path::new(&first.0).exists(), "the agent wants to read it");
-        assert!(!Path::new(&first.1).exists());
+        assert_ne!(second.stdout, first.stdout, "a written file is not used again");
+        assert_ne!(second.stderr, first.stderr, "a file that is still open is not used again");
+        assert!(Path::new(&first.stdout).exists(), "the agent wants to read it");
+        assert!(!Path::new(&first.stderr).exists());
         drop(straggler);
 
         drop(outputs);
-        assert!(!Path::new(&second.0).exists(), "nothing is left of a slot that goes");
+        assert!(!Path::new(&second.stdout).exists(), "nothing is left of a slot that goes");
     }
 }

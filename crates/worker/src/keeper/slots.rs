@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::clock::boottime_ns;
 use super::launch;
-use super::message::{End, Files, Outcome, StartSpec};
+use super::message::{End, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
 use super::table::{Table, elapsed_us};
 
@@ -48,11 +48,16 @@ fn serve(table: &Table, names: &OutputNames) {
     let mut outputs = SlotOutputs::default();
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
-        let outcome = run(table, &spec, &base_env, &mut outputs, names);
-        let (stdout, stderr) = outputs.paths();
-        let (stdout_bytes, stderr_bytes) = outputs.settle();
-        let written = stdout_bytes + stderr_bytes > 0;
-        let files = if written { Files { stdout, stderr } } else { Files::default() };
+        let (outcome, announced) = run(table, &spec, &base_env, &mut outputs, names);
+        let mut files = outputs.paths();
+        // The agent follows the files of a job that it has heard of; they must not become another's.
+        let (stdout_bytes, stderr_bytes) = outputs.settle(!announced);
+        if stdout_bytes == 0 {
+            files.stdout.clear();
+        }
+        if stderr_bytes == 0 {
+            files.stderr.clear();
+        }
         let end = End { outcome, cause: None, stdout_bytes, stderr_bytes, files, run_us: elapsed_us(begun) };
         table.ended(&spec.key, end);
         table.lock().idle_threads += 1;
@@ -84,13 +89,12 @@ fn run(
     base_env: &[(String, String)],
     outputs: &mut SlotOutputs,
     names: &OutputNames,
-) -> Outcome {
+) -> (Outcome, bool) {
     match outputs.open(names).and_then(|handles| launch::spawn(spec, base_env, handles)) {
-        Err(reason) => Outcome::NotStarted(reason),
+        Err(reason) => (Outcome::NotStarted(reason), false),
         Ok(mut child) => {
             let pid = child.id();
-            let (stdout, stderr) = outputs.paths();
-            table.started(&spec.key, pid, Files { stdout, stderr });
+            table.started(&spec.key, pid, outputs.paths());
             launch::wait_for_end(pid);
             table.reap(&spec.key, pid, || reap(&mut child))
         }

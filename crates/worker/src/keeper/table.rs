@@ -134,15 +134,22 @@ impl Table {
     }
 
     /// Ends what is left of the group of a process that has ended, and reaps it, in one step: from here
-    /// on nobody can signal its number.
-    pub(super) fn reap(&self, key: &Key, pid: u32, reap: impl FnOnce() -> Outcome) -> Outcome {
+    /// on nobody can signal its number. Also says whether the agent has heard of the start.
+    pub(super) fn reap(&self, key: &Key, pid: u32, reap: impl FnOnce() -> Outcome) -> (Outcome, bool) {
         let mut state = self.lock();
         signals::kill(pid);
         let outcome = reap();
         if let Some(entry) = state.jobs.get_mut(key) {
             entry.life = Life::Starting;
         }
-        outcome
+        // A start that nobody has read yet says nothing beside the end.
+        let unread =
+            |message: &FromKeeper| matches!(message, FromKeeper::Started { key: other, .. } if other == key);
+        let unread = state.outbox.iter().rposition(unread);
+        if let Some(index) = unread {
+            state.outbox.remove(index);
+        }
+        (outcome, unread.is_none())
     }
 
     /// Records the end of a job that a slot had taken.
@@ -240,12 +247,6 @@ impl State {
     fn end(&mut self, key: &Key, end: End) {
         let Some(entry) = self.jobs.get_mut(key) else { return };
         entry.life = Life::Ended(end.clone());
-        // A start that nobody has read yet says nothing beside the end.
-        let stale =
-            |message: &FromKeeper| matches!(message, FromKeeper::Started { key: other, .. } if other == key);
-        if let Some(index) = self.outbox.iter().rposition(stale) {
-            self.outbox.remove(index);
-        }
         self.outbox.push(FromKeeper::Ended { key: key.clone(), end });
     }
 

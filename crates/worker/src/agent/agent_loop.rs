@@ -1,0 +1,380 @@
+//! The loop: whatever happens is applied to the state, then whatever has become due is done.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use muster_client::ClientError;
+use muster_protocol::{JobReport, RegisterRequest, ReportKind};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::calls::{Answer, Calls, Kind, Returned};
+use super::drain::{Drain, ExitSummary, Shutdown};
+use super::held::{HeldJobs, Stage};
+use super::pace::Pace;
+use super::start::{POLL_AGE_FOR_BEAT, REPORTS_PER_CALL};
+use super::{registration, reports};
+use crate::backoff::Backoff;
+use crate::config::WorkerConfig;
+use crate::error::WorkerError;
+use crate::executor::{self, Executor, ExecutorEvent, KeeperOptions};
+use crate::keeper::{Adopted, End, Files, FromKeeper, Key, Phase, ToKeeper, boottime_ns};
+use crate::launch;
+use crate::logs::{LogEvent, Logs};
+
+/// A kind of request that is tried again after a while when it fails.
+#[derive(Debug)]
+pub(super) struct Retry {
+    pub(super) backoff: Backoff,
+    pub(super) after: Instant,
+}
+
+/// Everything a worker knows.
+#[derive(Debug)]
+pub(super) struct Agent {
+    pub(super) config: WorkerConfig,
+    pub(super) job_dir: PathBuf,
+    pub(super) identity: RegisterRequest,
+    pub(super) keeper: Option<KeeperOptions>,
+    pub(super) executor: Executor,
+    pub(super) logs: Logs,
+    pub(super) calls: Calls,
+    pub(super) held: HeldJobs,
+    /// Reports that wait to be sent, oldest first.
+    pub(super) ready: VecDeque<JobReport>,
+    /// Orders about jobs that are not here, and since when.
+    pub(super) early_stops: HashMap<Key, Instant>,
+    pub(super) pace: Pace,
+    pub(super) drain: Drain,
+    pub(super) lease_ttl: Duration,
+    pub(super) log_limit: u64,
+    pub(super) fence_ns: Option<u64>,
+    pub(super) next_beat: Instant,
+    pub(super) poll_retry: Retry,
+    pub(super) report_retry: Retry,
+    pub(super) beat_retry: Retry,
+    pub(super) register_retry: Retry,
+    /// The scheduler does not know this worker; nothing else can be asked before it does.
+    pub(super) unregistered: bool,
+    pub(super) registering: bool,
+}
+
+impl Agent {
+    /// Serves until the worker may end.
+    pub(super) async fn serve(
+        &mut self,
+        shutdown: &mut watch::Receiver<Shutdown>,
+    ) -> Result<ExitSummary, WorkerError> {
+        loop {
+            let now = Instant::now();
+            if self.drain_step(now) {
+                return Ok(self.drain.summary);
+            }
+            self.advance(now);
+            let deadline = self.next_deadline(now);
+            tokio::select! {
+                event = self.executor.next() => match event {
+                    Some(ExecutorEvent::Messages(messages)) => self.on_messages(messages),
+                    Some(ExecutorEvent::Lost(error)) => self.replace_keeper(&error).await?,
+                    None => self.replace_keeper(&std::io::ErrorKind::BrokenPipe.into()).await?,
+                },
+                Some(returned) = self.calls.next() => match returned {
+                    Returned::Synced(answer) => self.on_answer(*answer),
+                    Returned::Registered(result) => self.on_registered(*result),
+                },
+                LogEvent::Delivered(key) = self.logs.next() => self.on_delivered(&key),
+                asked = next_shutdown(shutdown) => self.on_shutdown(asked),
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    /// How long a lease lasts, less what is kept for safety.
+    pub(super) fn lease(&self) -> Duration {
+        self.lease_ttl.saturating_sub(self.config.timing.fence_safety)
+    }
+
+    /// Does what is due.
+    fn advance(&mut self, now: Instant) {
+        self.expire_early_stops(now);
+        self.hand_back(now);
+        if self.unregistered {
+            if !self.registering && now >= self.register_retry.after {
+                self.registering = true;
+                self.calls.register(self.identity.clone());
+            }
+            return;
+        }
+        if !self.ready.is_empty() && !self.calls.is_reporting() && now >= self.report_retry.after {
+            let count = self.ready.len().min(REPORTS_PER_CALL);
+            let batch = self.ready.drain(..count).collect();
+            self.calls.report(batch, self.room(), self.pace.ahead());
+        }
+        if self.beat_is_due(now) && !self.calls.is_beating() {
+            self.next_beat = now + self.config.timing.heartbeat;
+            self.calls.beat(self.held.leases());
+        }
+        self.keep_polling(now);
+    }
+
+    fn beat_is_due(&self, now: Instant) -> bool {
+        !self.held.is_empty() && now >= self.next_beat && now >= self.beat_retry.after
+    }
+
+    /// Keeps one poll open. One that asks for nothing is replaced when there is room again; it has
+    /// nothing to lose.
+    fn keep_polling(&mut self, now: Instant) {
+        if !self.drain.is_serving() {
+            return;
+        }
+        let room = self.room();
+        match self.calls.poll_max() {
+            None if now >= self.poll_retry.after => self.open_poll(room),
+            Some(0) if room > 0 && !self.calls.is_reporting() && self.ready.is_empty() => {
+                self.calls.abandon_poll();
+                self.open_poll(room);
+            }
+            _ => {}
+        }
+    }
+
+    /// A claim is as old as its poll may be, so polls are short beside a lease.
+    fn open_poll(&mut self, room: u32) {
+        let wait = self.config.timing.poll.min(self.lease_ttl / 3);
+        self.calls.poll(room, self.pace.ahead(), wait);
+    }
+
+    /// How many more jobs to ask for: what fits, less what is here, less what was asked for already.
+    fn room(&self) -> u32 {
+        if !self.drain.is_serving() {
+            return 0;
+        }
+        let live = u32::try_from(self.held.live()).unwrap_or(u32::MAX);
+        let fits = self.config.slots.saturating_add(self.pace.ahead());
+        fits.saturating_sub(live).saturating_sub(self.calls.asked_for())
+    }
+
+    /// Jobs that wait here for long could run elsewhere.
+    fn hand_back(&mut self, now: Instant) {
+        let overdue =
+            self.held.waiting_since().is_some_and(|since| now >= since + self.config.timing.hand_back);
+        if overdue && self.drain.is_serving() && !self.pace.is_stalled() {
+            self.pace.stalled();
+            tracing::debug!(jobs = self.held.queued(), "handing back jobs that would wait for a slot");
+            for key in self.held.queued_keys() {
+                self.executor.send(ToKeeper::Withdraw { key });
+            }
+        }
+    }
+
+    fn next_deadline(&mut self, now: Instant) -> Instant {
+        let mut due = vec![now + Duration::from_secs(60)];
+        if self.unregistered {
+            due.push(self.register_retry.after);
+        } else {
+            due.extend((!self.ready.is_empty()).then_some(self.report_retry.after));
+            let beat = self.next_beat.max(self.beat_retry.after);
+            due.extend((!self.held.is_empty() && !self.calls.is_beating()).then_some(beat));
+            let polls = self.drain.is_serving() && self.calls.poll_max().is_none();
+            due.extend(polls.then_some(self.poll_retry.after));
+        }
+        let hand_back = self.config.timing.hand_back;
+        due.extend(
+            self.held.waiting_since().filter(|_| !self.pace.is_stalled()).map(|since| since + hand_back),
+        );
+        due.extend(self.early_stops.values().min().map(|since| *since + super::start::EARLY_STOP));
+        due.extend(self.drain.deadline());
+        // A request under way makes its own deadline moot; coming back wakes the loop.
+        let floor = now + Duration::from_millis(1);
+        due.into_iter().min().unwrap_or(floor).max(floor)
+    }
+
+    fn on_answer(&mut self, answer: Answer) {
+        self.calls.settle(&answer);
+        let response = match answer.result {
+            Ok(response) => response,
+            Err(error) => return self.on_failure(answer.kind, answer.reports, &error),
+        };
+        self.retry_of(answer.kind).backoff.succeed();
+        if response.lease_ttl_ms > 0 {
+            self.lease_ttl = Duration::from_millis(response.lease_ttl_ms);
+        }
+        if response.log_limit_bytes != self.log_limit {
+            self.log_limit = response.log_limit_bytes;
+            self.logs.set_limit(self.log_limit);
+        }
+        let (on_reports, on_heartbeats) =
+            response.results.split_at(answer.reports.len().min(response.results.len()));
+        self.settle_reports(answer.reports, on_reports);
+        self.settle_heartbeats(on_heartbeats, answer.sent_ns);
+        self.obey(response.stop);
+        let brought_jobs = !response.jobs.is_empty();
+        self.accept(response.jobs, answer.sent_ns);
+        if brought_jobs && boottime_ns() > answer.sent_ns + POLL_AGE_FOR_BEAT.as_nanos() as u64 {
+            // As far as we know these leases are as old as the poll: renew them now.
+            self.next_beat = Instant::now();
+        }
+        self.update_fence();
+    }
+
+    /// Nothing that was to be said is lost: it is said again after a while.
+    fn on_failure(&mut self, kind: Kind, reports: Vec<JobReport>, error: &ClientError) {
+        for report in reports.into_iter().rev() {
+            self.ready.push_front(report);
+        }
+        if error.status().is_some_and(|status| status.as_u16() == 404) {
+            if !self.unregistered {
+                tracing::warn!("the scheduler does not know this worker, registering again");
+            }
+            self.unregistered = true;
+            return;
+        }
+        let retry = self.retry_of(kind);
+        if retry.backoff.is_fresh() {
+            tracing::warn!(error = %error, call = ?kind, "the scheduler did not answer, trying again");
+        }
+        retry.after = Instant::now() + retry.backoff.fail();
+    }
+
+    fn retry_of(&mut self, kind: Kind) -> &mut Retry {
+        match kind {
+            Kind::Poll => &mut self.poll_retry,
+            Kind::Report => &mut self.report_retry,
+            Kind::Beat | Kind::Leave => &mut self.beat_retry,
+        }
+    }
+
+    fn on_registered(&mut self, result: Result<muster_protocol::Worker, ClientError>) {
+        self.registering = false;
+        match result {
+            Ok(_) => {
+                tracing::info!(worker_id = %self.identity.id, "worker registered");
+                self.unregistered = false;
+                self.register_retry.backoff.succeed();
+                self.next_beat = Instant::now();
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, refused = registration::refused(&error), "cannot register again");
+                self.register_retry.after = Instant::now() + self.register_retry.backoff.fail();
+            }
+        }
+    }
+
+    fn on_messages(&mut self, messages: Vec<FromKeeper>) {
+        for message in messages {
+            match message {
+                FromKeeper::Welcome { .. } => {}
+                FromKeeper::Started { key, files, .. } => self.on_started(key, files),
+                FromKeeper::Ended { key, end } => self.on_ended(key, end),
+            }
+        }
+        self.update_fence();
+    }
+
+    fn on_started(&mut self, key: Key, files: Files) {
+        self.held.advance(&key, Stage::Running);
+        let Some(held) = self.held.get_mut(&key) else { return };
+        held.files = Some(files.clone());
+        let attempt = held.note.attempt;
+        self.logs.follow(key, attempt, files);
+    }
+
+    fn on_ended(&mut self, key: Key, end: End) {
+        let Some(held) = self.held.get(&key) else {
+            self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
+            return self.logs.discard(key, end.files);
+        };
+        let (attempt, lost) = (held.note.attempt, held.lost);
+        self.drain.summary.jobs += 1;
+        self.pace.record(end.run_us);
+        match reports::of_end(&key, &end) {
+            Some(report) if !lost => {
+                if end.stdout_bytes + end.stderr_bytes > 0 {
+                    self.logs.finish(key.clone(), attempt, end.files.clone());
+                    self.held.advance(&key, Stage::Flushing(Box::new(end)));
+                } else {
+                    if held.files.is_some() {
+                        self.logs.discard(key.clone(), Files::default());
+                    }
+                    self.held.advance(&key, Stage::Reporting);
+                    self.ready.push_back(report);
+                }
+            }
+            _ => {
+                self.held.remove(&key);
+                self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
+                self.logs.discard(key, end.files);
+            }
+        }
+    }
+
+    fn on_delivered(&mut self, key: &Key) {
+        if let Some(Stage::Flushing(end)) = self.held.advance(key, Stage::Reporting) {
+            self.ready.extend(reports::of_end(key, &end));
+        }
+    }
+
+    /// Tells the keeper how long the jobs may live, whenever that has changed.
+    pub(super) fn update_fence(&mut self) {
+        let Some(deadline_ns) = self.held.fence_ns(self.lease()) else { return };
+        if self.fence_ns != Some(deadline_ns) {
+            self.fence_ns = Some(deadline_ns);
+            self.executor.send(ToKeeper::Fence { deadline_ns, ttl_ms: self.lease_ttl.as_millis() as u64 });
+        }
+    }
+
+    /// Goes on with the jobs that a keeper has. A former agent started them; their leases are renewed
+    /// before anything else happens.
+    pub(super) fn adopt(&mut self, jobs: Vec<Adopted>) {
+        self.next_beat = Instant::now();
+        for Adopted { key, phase, note } in jobs {
+            let note = launch::read_note(&note, self.config.timing.grace);
+            if !self.held.contains(&key) {
+                tracing::info!(job_id = %key.job_id, lease = key.lease, "went on with a job found in the keeper");
+                self.held.insert(key.clone(), note, Stage::Queued, None);
+            }
+            match phase {
+                Phase::Queued => {}
+                Phase::Running(files) => self.on_started(key, files),
+                Phase::Ended(end) => self.on_ended(key, end),
+            }
+        }
+    }
+
+    /// The keeper was killed: whatever it ran is gone or will be in a moment, and nobody knows how it
+    /// ended.
+    async fn replace_keeper(&mut self, error: &std::io::Error) -> Result<(), WorkerError> {
+        let Some(options) = &self.keeper else { return Ok(()) };
+        tracing::error!(error = %error, "lost the keeper, starting another");
+        let (executor, jobs) = executor::connect(options).await?;
+        self.executor = executor;
+        self.fence_ns = None;
+        let lost = self.held.live_keys();
+        let queued = self.held.queued_keys();
+        for key in lost.into_iter().filter(|key| !jobs.iter().any(|job| job.key == *key)) {
+            let report = if queued.contains(&key) {
+                reports::plain(&key, ReportKind::Released, None)
+            } else {
+                reports::plain(
+                    &key,
+                    ReportKind::Failed,
+                    Some("the keeper of the process was killed".to_owned()),
+                )
+            };
+            self.held.advance(&key, Stage::Reporting);
+            self.ready.push_back(report);
+        }
+        self.adopt(jobs);
+        self.update_fence();
+        Ok(())
+    }
+}
+
+/// A host that lets go of its end asks for nothing more.
+async fn next_shutdown(shutdown: &mut watch::Receiver<Shutdown>) -> Shutdown {
+    match shutdown.changed().await {
+        Ok(()) => *shutdown.borrow_and_update(),
+        Err(_) => std::future::pending().await,
+    }
+}

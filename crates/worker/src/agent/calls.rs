@@ -1,0 +1,187 @@
+//! The requests that are under way.
+//!
+//! At most one of each kind: a poll that waits for jobs and orders, a batch of reports, a heartbeat for
+//! all jobs. Guarantee: a poll that may claim something is never abandoned, because nobody would ever
+//! hear of what it claimed.
+
+use std::time::Duration;
+
+use muster_client::{Client, ClientError};
+use muster_protocol::{JobReport, LeaseRef, RegisterRequest, SyncRequest, SyncResponse, Worker};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::keeper::boottime_ns;
+
+/// What a request was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Poll,
+    Report,
+    Beat,
+    Leave,
+}
+
+/// A request that came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) kind: Kind,
+    number: u64,
+    /// When it was sent: no lease in it is younger than that.
+    pub(super) sent_ns: u64,
+    pub(super) reports: Vec<JobReport>,
+    pub(super) result: Result<SyncResponse, ClientError>,
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub(super) enum Returned {
+    Synced(Box<Answer>),
+    Registered(Box<Result<Worker, ClientError>>),
+}
+
+#[derive(Debug)]
+struct Poll {
+    number: u64,
+    max: u32,
+    abort: AbortHandle,
+}
+
+/// The requests under way and the way they come back.
+#[derive(Debug)]
+pub(super) struct Calls {
+    client: Client,
+    worker_id: String,
+    beat_timeout: Duration,
+    sender: mpsc::UnboundedSender<Returned>,
+    receiver: mpsc::UnboundedReceiver<Returned>,
+    numbers: u64,
+    poll: Option<Poll>,
+    report_max: Option<u32>,
+    beating: bool,
+    leaving: bool,
+}
+
+impl Calls {
+    pub(super) fn new(client: Client, worker_id: String, beat_timeout: Duration) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self {
+            client,
+            worker_id,
+            beat_timeout,
+            sender,
+            receiver,
+            numbers: 0,
+            poll: None,
+            report_max: None,
+            beating: false,
+            leaving: false,
+        }
+    }
+
+    /// How many jobs the requests under way may bring.
+    pub(super) fn asked_for(&self) -> u32 {
+        self.poll.as_ref().map_or(0, |poll| poll.max) + self.report_max.unwrap_or(0)
+    }
+
+    /// What the open poll asks for, if there is one.
+    pub(super) fn poll_max(&self) -> Option<u32> {
+        self.poll.as_ref().map(|poll| poll.max)
+    }
+
+    pub(super) fn is_reporting(&self) -> bool {
+        self.report_max.is_some()
+    }
+
+    pub(super) fn is_beating(&self) -> bool {
+        self.beating
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// Opens the poll.
+    pub(super) fn poll(&mut self, max: u32, ahead: u32, wait: Duration) {
+        let wait_ms = wait.as_millis() as u64;
+        let request = SyncRequest { max, ahead, wait_ms, orders: true, ..SyncRequest::default() };
+        let (number, abort) = self.send(Kind::Poll, request, None);
+        self.poll = Some(Poll { number, max, abort });
+    }
+
+    /// Sends reports, and asks for as many jobs as there is room for now.
+    pub(super) fn report(&mut self, reports: Vec<JobReport>, max: u32, ahead: u32) {
+        self.send(Kind::Report, SyncRequest { reports, max, ahead, ..SyncRequest::default() }, None);
+        self.report_max = Some(max);
+    }
+
+    /// Renews leases.
+    pub(super) fn beat(&mut self, heartbeats: Vec<LeaseRef>) {
+        let timeout = Some(self.beat_timeout);
+        self.send(Kind::Beat, SyncRequest { heartbeats, ..SyncRequest::default() }, timeout);
+        self.beating = true;
+    }
+
+    /// Tells the scheduler that no more jobs are wanted; it then answers the poll.
+    pub(super) fn leave(&mut self) {
+        let timeout = Some(self.beat_timeout);
+        self.send(Kind::Leave, SyncRequest { leaving: true, ..SyncRequest::default() }, timeout);
+        self.leaving = true;
+    }
+
+    /// Gives the poll up. Only for polls that ask for no jobs, or when the worker cannot wait any longer.
+    pub(super) fn abandon_poll(&mut self) {
+        if let Some(poll) = self.poll.take() {
+            poll.abort.abort();
+        }
+    }
+
+    /// Registers; the answer comes back like all others.
+    pub(super) fn register(&self, request: RegisterRequest) {
+        let (client, sender) = (self.client.clone(), self.sender.clone());
+        tokio::spawn(async move {
+            let result = Box::new(client.register_worker(&request).await);
+            // The loop is gone only when the worker ends.
+            let _ = sender.send(Returned::Registered(result));
+        });
+    }
+
+    /// The next request that comes back.
+    pub(super) async fn next(&mut self) -> Option<Returned> {
+        self.receiver.recv().await
+    }
+
+    /// Notes that a request is no longer under way.
+    pub(super) fn settle(&mut self, answer: &Answer) {
+        match answer.kind {
+            Kind::Poll => {
+                if self.poll.as_ref().is_some_and(|poll| poll.number == answer.number) {
+                    self.poll = None;
+                }
+            }
+            Kind::Report => self.report_max = None,
+            Kind::Beat => self.beating = false,
+            Kind::Leave => self.leaving = false,
+        }
+    }
+
+    fn send(&mut self, kind: Kind, request: SyncRequest, timeout: Option<Duration>) -> (u64, AbortHandle) {
+        self.numbers += 1;
+        let number = self.numbers;
+        let (client, worker_id, sender) = (self.client.clone(), self.worker_id.clone(), self.sender.clone());
+        let task = tokio::spawn(async move {
+            let sent_ns = boottime_ns();
+            let call = client.sync_worker(&worker_id, &request);
+            let result = match timeout {
+                None => call.await,
+                Some(after) => tokio::time::timeout(after, call)
+                    .await
+                    .unwrap_or_else(|_| Err(ClientError::TimedOut { url: client.url().to_owned(), after })),
+            };
+            let answer = Answer { kind, number, sent_ns, reports: request.reports, result };
+            // The loop is gone only when the worker ends.
+            let _ = sender.send(Returned::Synced(Box::new(answer)));
+        });
+        (number, task.abort_handle())
+    }
+}

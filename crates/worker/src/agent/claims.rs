@@ -1,0 +1,137 @@
+//! What the scheduler hands over: jobs, stop orders, and its word on leases.
+
+use muster_protocol::{Job, JobReport, ReportKind, ReportResult, StopOrder};
+use tokio::time::Instant;
+
+use super::agent_loop::Agent;
+use super::held::Stage;
+use super::reports;
+use crate::keeper::{Key, StopCause, ToKeeper, boottime_ns};
+use crate::launch;
+
+impl Agent {
+    /// Takes up claimed jobs. Each is started, or handed back at once; none is dropped.
+    pub(super) fn accept(&mut self, jobs: Vec<Job>, sent_ns: u64) {
+        for job in jobs {
+            let key = launch::key_of(&job);
+            if self.held.contains(&key) {
+                continue;
+            }
+            if self.early_stops.remove(&key).is_some() {
+                self.ready.push_back(reports::plain(&key, ReportKind::Preempted, None));
+            } else if !self.drain.is_serving() {
+                self.ready.push_back(reports::plain(&key, ReportKind::Released, None));
+            } else if self.lease_is_old(sent_ns) {
+                let message = Some("the claim arrived too late to be started safely".to_owned());
+                self.ready.push_back(reports::plain(&key, ReportKind::Released, message));
+            } else {
+                self.start(&job, key, sent_ns);
+            }
+        }
+    }
+
+    /// A claim may be as old as the request that brought it. Started when most of its lease has passed,
+    /// it would be stopped before the first heartbeat could renew it.
+    fn lease_is_old(&self, sent_ns: u64) -> bool {
+        let half = self.lease().as_nanos() as u64 / 2;
+        boottime_ns() > sent_ns.saturating_add(half)
+    }
+
+    fn start(&mut self, job: &Job, key: Key, sent_ns: u64) {
+        let checkpoint = launch::checkpoint_bytes(job);
+        tracing::info!(
+            job_id = %job.id,
+            attempt = job.attempts,
+            max_retries = job.max_retries,
+            command = %job.command,
+            demo = launch::is_demo(job),
+            checkpoint_data_present = checkpoint.is_some(),
+            checkpoint_data_bytes = checkpoint.unwrap_or(0),
+            "job picked up"
+        );
+        let spec = launch::start_spec(job, &self.job_dir, self.config.timing.grace);
+        let note = launch::Note { attempt: job.attempts, grace_ms: spec.grace_ms };
+        self.held.insert(key, note, Stage::Queued, Some(sent_ns));
+        // The fence must be right before there is anything to fence.
+        self.update_fence();
+        self.executor.send(ToKeeper::Start(Box::new(spec)));
+    }
+
+    /// Stops what the scheduler wants stopped. An order can overtake the claim that it is about.
+    pub(super) fn obey(&mut self, orders: Vec<StopOrder>) {
+        for order in orders {
+            let key = reports::key_of(&order.job_id, order.lease);
+            match self.held.get(&key) {
+                Some(held) if matches!(held.stage, Stage::Queued | Stage::Running) => {
+                    tracing::info!(job_id = %order.job_id, reason = %order.reason, "stopping a job by order");
+                    let cause = StopCause::Order;
+                    self.executor.send(ToKeeper::Stop { key, grace_ms: order.grace_ms, cause });
+                }
+                Some(_) => {}
+                None => {
+                    self.early_stops.entry(key).or_insert_with(Instant::now);
+                }
+            }
+        }
+    }
+
+    /// Answers orders about jobs that never came: whatever was claimed for us is not running here.
+    pub(super) fn expire_early_stops(&mut self, now: Instant) {
+        let ready = &mut self.ready;
+        self.early_stops.retain(|key, since| {
+            let keep = now < *since + super::start::EARLY_STOP;
+            if !keep {
+                let message = Some("the worker does not run this job".to_owned());
+                ready.push_back(reports::plain(key, ReportKind::Preempted, message));
+            }
+            keep
+        });
+    }
+
+    /// The scheduler's word on reports: what is answered is over, whatever the answer.
+    pub(super) fn settle_reports(&mut self, sent: Vec<JobReport>, results: &[ReportResult]) {
+        let mut forgotten = Vec::with_capacity(sent.len());
+        for (index, report) in sent.into_iter().enumerate() {
+            let key = reports::key_of(&report.job_id, report.lease);
+            let answer = results.get(index).filter(|result| result.job_id == report.job_id);
+            match answer.map(|result| (result.status, &result.message)) {
+                Some((200, _)) => {}
+                Some((status @ (404 | 409), message)) => {
+                    tracing::warn!(job_id = %report.job_id, lease = report.lease, status, message, "report refused");
+                }
+                _ => {
+                    self.ready.push_back(report);
+                    continue;
+                }
+            }
+            self.held.remove(&key);
+            forgotten.push(key);
+        }
+        if !forgotten.is_empty() {
+            self.executor.send(ToKeeper::Forget { keys: forgotten });
+        }
+    }
+
+    /// The scheduler's word on heartbeats: a lease is renewed or lost.
+    pub(super) fn settle_heartbeats(&mut self, results: &[ReportResult], sent_ns: u64) {
+        for result in results {
+            let key = reports::key_of(&result.job_id, result.lease);
+            match result.status {
+                200 => self.held.renew(&key, sent_ns),
+                404 | 409 => self.lose(&key, &result.message),
+                _ => {}
+            }
+        }
+    }
+
+    /// Somebody else may run the job from now on, so its process here has no time left.
+    fn lose(&mut self, key: &Key, message: &str) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        if held.lost || !matches!(held.stage, Stage::Queued | Stage::Running) {
+            return;
+        }
+        held.lost = true;
+        tracing::warn!(job_id = %key.job_id, lease = key.lease, message, "the lease is lost, stopping the job");
+        self.executor.send(ToKeeper::Stop { key: key.clone(), grace_ms: 0, cause: StopCause::LeaseLost });
+    }
+}

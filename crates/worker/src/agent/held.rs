@@ -1,0 +1,219 @@
+//! The jobs that the worker holds a lease on, from the claim until the scheduler has answered for the end.
+//!
+//! Guarantee: the fence never lies beyond the shortest lease of a job that may have a process.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use muster_protocol::LeaseRef;
+use tokio::time::Instant;
+
+use crate::keeper::{End, Files, Key};
+use crate::launch::Note;
+
+/// Where a held job stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// With the executor, not started.
+    Queued,
+    Running,
+    /// Ended; its output is on the way.
+    Flushing(Box<End>),
+    /// Ended; the report is waiting or on the way.
+    Reporting,
+}
+
+impl Stage {
+    fn is_live(&self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+/// One job.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) note: Note,
+    pub(super) stage: Stage,
+    /// When the request was sent that last renewed the lease; unknown for an adopted job.
+    renewed_ns: Option<u64>,
+    /// The lease is lost; the process is being stopped.
+    pub(super) lost: bool,
+    pub(super) files: Option<Files>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct HeldJobs {
+    jobs: HashMap<Key, Held>,
+    queued: usize,
+    running: usize,
+    /// Queued jobs in the order they came; entries of jobs that moved on are skipped.
+    waiting: VecDeque<(Key, Instant)>,
+}
+
+impl HeldJobs {
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Jobs that have or will have a process.
+    pub(super) fn live(&self) -> usize {
+        self.queued + self.running
+    }
+
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.jobs.contains_key(key)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Held> {
+        self.jobs.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Held> {
+        self.jobs.get_mut(key)
+    }
+
+    /// Takes a job up in a given stage.
+    pub(super) fn insert(&mut self, key: Key, note: Note, stage: Stage, renewed_ns: Option<u64>) {
+        if self.jobs.contains_key(&key) {
+            return;
+        }
+        if stage == Stage::Queued {
+            self.waiting.push_back((key.clone(), Instant::now()));
+        }
+        self.count(&stage, 1);
+        self.jobs.insert(key, Held { note, stage, renewed_ns, lost: false, files: None });
+    }
+
+    /// Moves a job on and returns the stage that it leaves.
+    pub(super) fn advance(&mut self, key: &Key, stage: Stage) -> Option<Stage> {
+        if !self.jobs.contains_key(key) {
+            return None;
+        }
+        self.count(&stage, 1);
+        let before = std::mem::replace(&mut self.jobs.get_mut(key)?.stage, stage);
+        self.count(&before, -1);
+        Some(before)
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Held> {
+        let held = self.jobs.remove(key)?;
+        self.count(&held.stage, -1);
+        Some(held)
+    }
+
+    fn count(&mut self, stage: &Stage, change: isize) {
+        let counter = match stage {
+            Stage::Queued => &mut self.queued,
+            Stage::Running => &mut self.running,
+            Stage::Flushing(_) | Stage::Reporting => return,
+        };
+        *counter = counter.saturating_add_signed(change);
+    }
+
+    /// A heartbeat or claim that was sent at this time has renewed the lease.
+    pub(super) fn renew(&mut self, key: &Key, sent_ns: u64) {
+        if let Some(held) = self.jobs.get_mut(key) {
+            held.renewed_ns = held.renewed_ns.max(Some(sent_ns));
+        }
+    }
+
+    /// What a heartbeat must name.
+    pub(super) fn leases(&self) -> Vec<LeaseRef> {
+        let renewable = self.jobs.iter().filter(|(_, held)| !held.lost);
+        renewable.map(|(key, _)| LeaseRef { job_id: key.job_id.to_string(), lease: key.lease }).collect()
+    }
+
+    /// The keys of all jobs that have or will have a process.
+    pub(super) fn live_keys(&self) -> Vec<Key> {
+        self.jobs.iter().filter(|(_, held)| held.stage.is_live()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The keys of all jobs that wait for a slot.
+    pub(super) fn queued_keys(&self) -> Vec<Key> {
+        let queued = self.jobs.iter().filter(|(_, held)| held.stage == Stage::Queued);
+        queued.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Until when the oldest leases last. `None` when there is nothing to fence, or when the age of a
+    /// lease is not known and the fence must stay where it is.
+    pub(super) fn fence_ns(&self, lease: Duration) -> Option<u64> {
+        let mut live = self.jobs.values().filter(|held| held.stage.is_live() && !held.lost).peekable();
+        live.peek()?;
+        let oldest = live.map(|held| held.renewed_ns).min()??;
+        Some(oldest.saturating_add(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// Since when the job that has waited longest for a slot waits.
+    pub(super) fn waiting_since(&mut self) -> Option<Instant> {
+        while let Some((key, since)) = self.waiting.front() {
+            if self.jobs.get(key).is_some_and(|held| held.stage == Stage::Queued) {
+                return Some(*since);
+            }
+            self.waiting.pop_front();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_nanos(100);
+
+    fn key(lease: u64) -> Key {
+        Key { job_id: "job".into(), lease }
+    }
+
+    fn note() -> Note {
+        Note { attempt: 1, grace_ms: 0 }
+    }
+
+    #[test]
+    fn the_fence_follows_the_oldest_lease_of_a_live_job() {
+        let mut held = HeldJobs::default();
+        assert_eq!(held.fence_ns(LEASE), None);
+        held.insert(key(1), note(), Stage::Queued, Some(1_000));
+        held.insert(key(2), note(), Stage::Running, Some(2_000));
+        assert_eq!(held.fence_ns(LEASE), Some(1_100));
+        held.renew(&key(1), 3_000);
+        assert_eq!(held.fence_ns(LEASE), Some(2_100));
+        held.renew(&key(1), 500);
+        held.advance(&key(2), Stage::Reporting);
+        assert_eq!(held.fence_ns(LEASE), Some(3_100), "a late answer does not shorten a lease");
+    }
+
+    #[test]
+    fn an_adopted_job_keeps_the_fence_where_it_is_until_it_is_renewed() {
+        let mut held = HeldJobs::default();
+        held.insert(key(1), note(), Stage::Running, None);
+        held.insert(key(2), note(), Stage::Running, Some(5));
+        assert_eq!(held.fence_ns(LEASE), None);
+        held.renew(&key(1), 7);
+        assert_eq!(held.fence_ns(LEASE), Some(105));
+    }
+
+    #[test]
+    fn stages_are_counted() {
+        let mut held = HeldJobs::default();
+        held.insert(key(1), note(), Stage::Queued, None);
+        held.insert(key(2), note(), Stage::Queued, None);
+        assert_eq!((held.queued(), held.live()), (2, 2));
+        held.advance(&key(1), Stage::Running);
+        assert_eq!((held.queued(), held.live()), (1, 2));
+        assert!(held.waiting_since().is_some());
+        held.advance(&key(2), Stage::Reporting);
+        assert!(held.waiting_since().is_none());
+        held.remove(&key(1));
+        assert_eq!((held.queued(), held.live(), held.len()), (0, 0, 1));
+    }
+}

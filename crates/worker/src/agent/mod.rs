@@ -1,0 +1,17 @@
+//! The agent: one loop that orders everything that happens to the worker's jobs.
+//!
+//! The loop owns all state. Requests, the keeper and the log shipper run beside it and report to it, so
+//! nothing is shared and nothing blocks it.
+
+mod agent_loop;
+mod calls;
+mod claims;
+mod drain;
+mod held;
+mod pace;
+mod registration;
+mod reports;
+mod start;
+
+pub use drain::{ExitSummary, Shutdown, shutdown_on_signals};
+pub use start::run;

@@ -1,0 +1,72 @@
+//! Making the worker known to the scheduler, at the start and whenever the scheduler has forgotten it.
+
+use muster_client::{Client, ClientError};
+use muster_protocol::RegisterRequest;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::drain::Shutdown;
+use crate::backoff::Backoff;
+use crate::config::WorkerConfig;
+use crate::error::WorkerError;
+use crate::machine;
+
+/// What the worker says about itself.
+pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest {
+    RegisterRequest {
+        id: worker_id.to_owned(),
+        exec_addr: config.exec_addr.clone(),
+        resources: Some(config.resources.clone()),
+        tags: config.tags.clone(),
+        slots: Some(config.slots),
+        hostname: machine::hostname(),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        ..RegisterRequest::default()
+    }
+}
+
+/// Registers for the first time: tries for a bounded time, and gives up at once when the scheduler says
+/// no. Returns whether a shutdown came first.
+pub(super) async fn first(
+    client: &Client,
+    request: &RegisterRequest,
+    config: &WorkerConfig,
+    shutdown: &mut watch::Receiver<Shutdown>,
+) -> Result<bool, WorkerError> {
+    let begun = Instant::now();
+    let mut backoff = Backoff::new(super::start::RETRY_FIRST, super::start::RETRY_MOST);
+    loop {
+        if *shutdown.borrow() != Shutdown::No {
+            return Ok(true);
+        }
+        let Err(error) = client.register_worker(request).await else { break };
+        if refused(&error) {
+            return Err(WorkerError::RegisterRefused { source: error });
+        }
+        if begun.elapsed() >= config.timing.register {
+            return Err(WorkerError::Register { after: config.timing.register, source: error });
+        }
+        if backoff.is_fresh() {
+            tracing::warn!(url = client.url(), error = %error, "cannot register, trying again");
+        }
+        let wait = backoff.fail();
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = shutdown.changed() => {}
+        }
+    }
+    tracing::info!(
+        worker_id = %request.id,
+        exec_addr = %request.exec_addr,
+        vram_mb = config.resources.vram_mb,
+        memory_mb = config.resources.memory_mb,
+        slots = config.slots,
+        "worker registered"
+    );
+    Ok(false)
+}
+
+/// Whether trying again would only bring the same answer.
+pub(super) fn refused(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { status, .. } if status.is_client_error()) && !error.is_transient()
+}

@@ -1,0 +1,151 @@
+//! Brings a worker up, serves, and takes it down.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use muster_client::Client;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::agent_loop::{Agent, Retry};
+use super::calls::Calls;
+use super::drain::{Drain, ExitSummary, Shutdown};
+use super::held::HeldJobs;
+use super::pace::Pace;
+use super::registration;
+use crate::backoff::Backoff;
+use crate::config::{ExecutorKind, WorkerConfig};
+use crate::data_dir::DataDir;
+use crate::environment::JobEnvironment;
+use crate::error::WorkerError;
+use crate::executor::{self, KeeperOptions};
+use crate::keeper::{ToKeeper, output_directory};
+use crate::logs::{Logs, LogsConfig};
+
+/// The waits between attempts to reach the scheduler.
+pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
+pub(super) const RETRY_MOST: Duration = Duration::from_secs(3);
+/// The most reports of one request.
+pub(super) const REPORTS_PER_CALL: usize = 512;
+/// How long the claim may take that an order has overtaken.
+pub(super) const EARLY_STOP: Duration = Duration::from_secs(3);
+/// Jobs of a poll older than this get a heartbeat at once.
+pub(super) const POLL_AGE_FOR_BEAT: Duration = Duration::from_secs(2);
+/// The life of a lease until the scheduler has said otherwise.
+const LEASE_TTL: Duration = Duration::from_secs(30);
+/// How long the keeper may take to end.
+const KEEPER_END: Duration = Duration::from_secs(6);
+
+/// Runs a worker until it is told to end.
+///
+/// Returns an error only when the worker cannot start, or cannot run jobs any more; a scheduler that goes
+/// away later is waited for.
+pub async fn run(
+    config: WorkerConfig,
+    client: Client,
+    mut shutdown: watch::Receiver<Shutdown>,
+) -> Result<ExitSummary, WorkerError> {
+    config.validate()?;
+    let directory = DataDir::take(&config.data_dir)?;
+    let worker_id = directory.worker_id(config.worker_id.as_deref())?;
+    let output = output_directory(directory.path());
+    std::fs::create_dir_all(&output)
+        .map_err(|source| WorkerError::DataDirectory { path: output.clone(), source })?;
+
+    let keeper = keeper_options(&config, &directory, &client, &worker_id);
+    let (executor, adopted) = match &keeper {
+        Some(options) => executor::connect(options).await?,
+        None => (executor::fake(), Vec::new()),
+    };
+    let identity = registration::request(&config, &worker_id);
+    if registration::first(&client, &identity, &config, &mut shutdown).await? && adopted.is_empty() {
+        executor.send(ToKeeper::Shutdown);
+        return Ok(ExitSummary::default());
+    }
+    let logs = Logs::start(client.clone(), LogsConfig { directory: output, flush: config.timing.log_flush });
+    let beat_timeout = config.timing.heartbeat.max(Duration::from_secs(1));
+    let calls = Calls::new(client, worker_id, beat_timeout);
+    let mut agent = Agent {
+        job_dir: job_dir(&config),
+        identity,
+        keeper,
+        executor,
+        logs,
+        calls,
+        held: HeldJobs::default(),
+        ready: VecDeque::new(),
+        early_stops: HashMap::new(),
+        pace: Pace::new(config.slots, config.max_ahead),
+        drain: Drain::new(),
+        lease_ttl: LEASE_TTL,
+        log_limit: 0,
+        fence_ns: None,
+        next_beat: Instant::now(),
+        poll_retry: retry(),
+        report_retry: retry(),
+        beat_retry: retry(),
+        register_retry: retry(),
+        unregistered: false,
+        registering: false,
+        config,
+    };
+    agent.adopt(adopted);
+    agent.on_shutdown(*shutdown.borrow());
+    let summary = agent.serve(&mut shutdown).await?;
+    end_keeper(agent).await;
+    Ok(summary)
+}
+
+fn keeper_options(
+    config: &WorkerConfig,
+    directory: &DataDir,
+    client: &Client,
+    worker_id: &str,
+) -> Option<KeeperOptions> {
+    if config.executor == ExecutorKind::Fake {
+        return None;
+    }
+    let environment = JobEnvironment {
+        url: config.job_url.clone().unwrap_or_else(|| client.url().to_owned()),
+        worker_id: worker_id.to_owned(),
+        worker_dir: directory.path().to_string_lossy().into_owned(),
+    };
+    Some(KeeperOptions {
+        directory: directory.path().to_owned(),
+        program: config.keeper_program.clone(),
+        slots: config.slots,
+        env: environment.shared(&config.pass_env),
+        linger: config.timing.keeper_linger,
+    })
+}
+
+/// Relative directories of jobs are taken from here, wherever the keeper is.
+fn job_dir(config: &WorkerConfig) -> PathBuf {
+    let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    match &config.job_dir {
+        Some(directory) => current.join(directory),
+        None => current,
+    }
+}
+
+fn retry() -> Retry {
+    Retry { backoff: Backoff::new(RETRY_FIRST, RETRY_MOST), after: Instant::now() }
+}
+
+/// Waits until the keeper has killed what is left and is gone.
+async fn end_keeper(mut agent: Agent) {
+    agent.executor.send(ToKeeper::Shutdown);
+    if agent.keeper.is_some() {
+        let gone = async {
+            while let Some(event) = agent.executor.next().await {
+                if matches!(event, executor::ExecutorEvent::Lost(_)) {
+                    break;
+                }
+            }
+        };
+        if tokio::time::timeout(KEEPER_END, gone).await.is_err() {
+            tracing::warn!("the keeper has not ended in time");
+        }
+    }
+}

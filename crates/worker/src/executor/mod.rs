@@ -1,0 +1,42 @@
+//! What runs the jobs, seen from the agent: commands go in, ends come out.
+//!
+//! All executors speak the keeper's messages, so the agent does not know which one it has.
+
+mod fake;
+mod process;
+
+use std::io;
+
+use tokio::sync::mpsc;
+
+use crate::keeper::{FromKeeper, ToKeeper};
+
+pub(crate) use fake::fake;
+pub(crate) use process::{KeeperOptions, connect};
+
+/// What an executor has to say.
+#[derive(Debug)]
+pub(crate) enum ExecutorEvent {
+    Messages(Vec<FromKeeper>),
+    /// The keeper is gone although nobody told it to go.
+    Lost(io::Error),
+}
+
+/// A running executor.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    commands: mpsc::UnboundedSender<ToKeeper>,
+    events: mpsc::UnboundedReceiver<ExecutorEvent>,
+}
+
+impl Executor {
+    /// Hands a command over. An executor that is gone has said so in its events.
+    pub(crate) fn send(&self, command: ToKeeper) {
+        let _ = self.commands.send(command);
+    }
+
+    /// The next thing that happened; `None` once the executor has ended.
+    pub(crate) async fn next(&mut self) -> Option<ExecutorEvent> {
+        self.events.recv().await
+    }
+}

@@ -1,0 +1,151 @@
+//! Jobs as processes of this machine: finds the keeper of the data directory or starts one.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use super::{Executor, ExecutorEvent};
+use crate::error::WorkerError;
+use crate::keeper::{
+    self, Adopted, FromKeeper, KEEPER_ARGUMENT, MAX_FRAME_BYTES, ToKeeper, decode_frame, encode_frame,
+};
+use crate::orphans;
+
+/// A keeper that lives answers a greeting at once; one that is stopped or hangs never does.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many commands travel in one frame at most.
+const BATCH: usize = 1024;
+const KEEPER_LOG: &str = "keeper.log";
+
+/// What the keeper is told in the greeting, and where it is.
+#[derive(Debug, Clone)]
+pub(crate) struct KeeperOptions {
+    pub(crate) directory: PathBuf,
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) slots: u32,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) linger: Duration,
+}
+
+/// Finds or starts the keeper; also returns the jobs that it already has.
+pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Adopted>), WorkerError> {
+    if let Ok(stream) = keeper::connect(&options.directory)
+        && let Ok(greeted) = greet(stream, options).await
+    {
+        return Ok(greeted);
+    }
+    let orphans = orphans::kill_orphans(&options.directory);
+    if orphans > 0 {
+        tracing::warn!(count = orphans, "killed processes of jobs whose keeper is gone");
+    }
+    remove_leftovers(&options.directory);
+    let stream = start(options)?;
+    greet(stream, options).await.map_err(|source| WorkerError::KeeperGreeting { source })
+}
+
+/// Output that nobody will ask for: its jobs were lost with the keeper.
+fn remove_leftovers(directory: &Path) {
+    let entries = std::fs::read_dir(keeper::output_directory(directory)).into_iter().flatten().flatten();
+    for entry in entries {
+        // What cannot be removed now is tried again at the next start.
+        let _ = std::fs::remove_file(entry.path());
+    }
+}
+
+fn start(options: &KeeperOptions) -> Result<StdStream, WorkerError> {
+    // The link works even after the file was replaced by an upgrade.
+    let program = options.program.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let attempt = || {
+        let (ours, theirs) = StdStream::pair()?;
+        let log = std::fs::File::create(options.directory.join(KEEPER_LOG))?;
+        let child = Command::new(&program)
+            .arg(KEEPER_ARGUMENT)
+            .arg(&options.directory)
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        Ok((ours, child))
+    };
+    let (ours, mut child) =
+        attempt().map_err(|source| WorkerError::KeeperStart { program: program.clone(), source })?;
+    // Somebody has to collect it when it ends before this process does.
+    std::thread::Builder::new()
+        .name("keeper-wait".into())
+        .spawn(move || child.wait())
+        .map_err(|source| WorkerError::KeeperStart { program, source })?;
+    Ok(ours)
+}
+
+async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Executor, Vec<Adopted>)> {
+    stream.set_nonblocking(true)?;
+    let (mut reader, mut writer) = UnixStream::from_std(stream)?.into_split();
+    let hello = ToKeeper::Hello {
+        slots: options.slots,
+        env: options.env.clone(),
+        linger_ms: options.linger.as_millis() as u64,
+    };
+    writer.write_all(&encode_frame(&[hello])?).await?;
+    let mut buffer = Vec::new();
+    let answer = tokio::time::timeout(GREETING_TIMEOUT, read_frame(&mut reader, &mut buffer)).await;
+    let mut messages = answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.into_iter();
+    let Some(FromKeeper::Welcome { pid, jobs }) = messages.next() else {
+        return Err(io::Error::other("the first message is not a greeting"));
+    };
+    tracing::debug!(pid, jobs = jobs.len(), "connected to the keeper");
+    let (commands, outgoing) = mpsc::unbounded_channel();
+    let (incoming, events) = mpsc::unbounded_channel();
+    let rest: Vec<_> = messages.collect();
+    if !rest.is_empty() {
+        // The receiver is right here.
+        let _ = incoming.send(ExecutorEvent::Messages(rest));
+    }
+    tokio::spawn(read(reader, incoming));
+    tokio::spawn(write(writer, outgoing));
+    Ok((Executor { commands, events }, jobs))
+}
+
+async fn read_frame(reader: &mut OwnedReadHalf, buffer: &mut Vec<u8>) -> io::Result<Vec<FromKeeper>> {
+    let length = reader.read_u32_le().await? as usize;
+    if length > MAX_FRAME_BYTES {
+        return Err(io::Error::other("the keeper sent a frame that is too long"));
+    }
+    buffer.resize(length, 0);
+    reader.read_exact(buffer).await?;
+    decode_frame(buffer)
+}
+
+async fn read(mut reader: OwnedReadHalf, events: mpsc::UnboundedSender<ExecutorEvent>) {
+    let mut buffer = Vec::new();
+    loop {
+        let event = match read_frame(&mut reader, &mut buffer).await {
+            Ok(messages) => ExecutorEvent::Messages(messages),
+            Err(error) => ExecutorEvent::Lost(error),
+        };
+        let lost = matches!(event, ExecutorEvent::Lost(_));
+        if events.send(event).is_err() || lost {
+            return;
+        }
+    }
+}
+
+/// A write that fails needs no word here: the reader sees the same end.
+async fn write(mut writer: OwnedWriteHalf, mut commands: mpsc::UnboundedReceiver<ToKeeper>) {
+    let mut batch = Vec::new();
+    while commands.recv_many(&mut batch, BATCH).await > 0 {
+        let Ok(frame) = encode_frame(&batch) else { return };
+        if writer.write_all(&frame).await.is_err() {
+            return;
+        }
+        batch.clear();
+    }
+}

@@ -1,0 +1,340 @@
+//! The task that sends what jobs write, and says when all of it has arrived.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use muster_client::{Client, ClientError};
+use muster_protocol::LogStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::stream::{Step, StreamTail};
+use super::watch::{Grown, Watch};
+use crate::backoff::Backoff;
+use crate::keeper::{Files, Key};
+
+/// How many attempts send at the same time.
+const SENDERS: usize = 16;
+/// A running job that writes all the time is sent this often, in larger pieces.
+const LIVE_INTERVAL: Duration = Duration::from_millis(50);
+/// How often the kernel is asked at most: a job may write many thousand times a second.
+const WATCH_INTERVAL: Duration = Duration::from_millis(20);
+/// How much longer than its announcement an end's output is tried.
+const ABANDON_AFTER: Duration = Duration::from_secs(120);
+
+/// Where the files are, and how long an end waits for them.
+#[derive(Debug, Clone)]
+pub(crate) struct LogsConfig {
+    pub(crate) directory: PathBuf,
+    pub(crate) flush: Duration,
+}
+
+/// What the shipper says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LogEvent {
+    /// The output of an ended attempt has arrived, or has waited long enough.
+    Delivered(Key),
+}
+
+#[derive(Debug)]
+enum Command {
+    Follow(Key, u32, Files),
+    Finish(Key, u32, Files),
+    Discard(Key, Files),
+    Limit(u64),
+}
+
+/// The handle on the shipper.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    commands: mpsc::UnboundedSender<Command>,
+    events: mpsc::UnboundedReceiver<LogEvent>,
+}
+
+impl Logs {
+    /// Starts the shipper on the current runtime.
+    pub(crate) fn start(client: Client, config: LogsConfig) -> Self {
+        let (commands, incoming) = mpsc::unbounded_channel();
+        let (outgoing, events) = mpsc::unbounded_channel();
+        tokio::spawn(Shipper::new(client, config, outgoing).run(incoming));
+        Self { commands, events }
+    }
+
+    /// Sends the output of a running job as it is written.
+    pub(crate) fn follow(&self, key: Key, attempt: u32, files: Files) {
+        self.send(Command::Follow(key, attempt, files));
+    }
+
+    /// Sends the rest, says [`LogEvent::Delivered`], and removes the files.
+    pub(crate) fn finish(&self, key: Key, attempt: u32, files: Files) {
+        self.send(Command::Finish(key, attempt, files));
+    }
+
+    /// Removes the files of an attempt whose output nobody may send any more.
+    pub(crate) fn discard(&self, key: Key, files: Files) {
+        self.send(Command::Discard(key, files));
+    }
+
+    /// The longest stream that the scheduler keeps.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.send(Command::Limit(bytes));
+    }
+
+    /// The next thing to know; never ready once the shipper is gone.
+    pub(crate) async fn next(&mut self) -> LogEvent {
+        match self.events.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn send(&self, command: Command) {
+        // The shipper lives as long as the runtime; there is nobody to tell when it is gone.
+        let _ = self.commands.send(command);
+    }
+}
+
+/// One attempt.
+#[derive(Debug)]
+struct Tracked {
+    attempt: u32,
+    /// Away while a sender has it.
+    streams: Option<[StreamTail; 2]>,
+    names: [String; 2],
+    grown: bool,
+    not_before: Instant,
+    backoff: Backoff,
+    finish: Option<Finish>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Finish {
+    announce_at: Instant,
+    announced: bool,
+}
+
+type Sent = (Key, [StreamTail; 2], Result<(), ClientError>);
+
+struct Shipper {
+    client: Client,
+    config: LogsConfig,
+    limit: u64,
+    jobs: HashMap<Key, Tracked>,
+    names: HashMap<String, Key>,
+    senders: JoinSet<Sent>,
+    events: mpsc::UnboundedSender<LogEvent>,
+}
+
+impl Shipper {
+    fn new(client: Client, config: LogsConfig, events: mpsc::UnboundedSender<LogEvent>) -> Self {
+        let (jobs, names, senders) = (HashMap::new(), HashMap::new(), JoinSet::new());
+        Self { client, config, limit: 0, jobs, names, senders, events }
+    }
+
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut watch = Watch::new(&self.config.directory);
+        let mut watch_from = Instant::now();
+        loop {
+            let now = Instant::now();
+            let due = self.next_due(now).unwrap_or(now + Duration::from_secs(3600));
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => self.apply(command),
+                    None => return,
+                },
+                Some(sent) = self.senders.join_next() => match sent {
+                    Ok(sent) => self.sent(sent),
+                    // Senders do not panic; one that was cancelled goes with the runtime.
+                    Err(_) => return,
+                },
+                grown = async { tokio::time::sleep_until(watch_from).await; watch.grown().await }, if !self.jobs.is_empty() => {
+                    watch_from = Instant::now() + WATCH_INTERVAL;
+                    self.mark(grown);
+                }
+                () = tokio::time::sleep_until(due) => {}
+            }
+            self.pump(Instant::now());
+        }
+    }
+
+    fn apply(&mut self, command: Command) {
+        match command {
+            Command::Limit(bytes) => self.limit = bytes,
+            Command::Follow(key, attempt, files) => self.track(key, attempt, files),
+            Command::Finish(key, attempt, files) => {
+                self.track(key.clone(), attempt, files);
+                let announce_at = Instant::now() + self.config.flush;
+                if let Some(tracked) = self.jobs.get_mut(&key) {
+                    tracked.grown = true;
+                    tracked.not_before = Instant::now();
+                    tracked.finish = Some(Finish { announce_at, announced: false });
+                }
+            }
+            Command::Discard(key, files) => {
+                self.forget(&key);
+                remove(&files.stdout);
+                remove(&files.stderr);
+            }
+        }
+    }
+
+    /// Takes an attempt up, if it is not known yet. It may have written before anybody watched.
+    fn track(&mut self, key: Key, attempt: u32, files: Files) {
+        if self.jobs.contains_key(&key) {
+            return;
+        }
+        let names = [file_name(&files.stdout), file_name(&files.stderr)];
+        for name in &names {
+            self.names.insert(name.clone(), key.clone());
+        }
+        let streams = [
+            StreamTail::new(LogStream::Stdout, files.stdout),
+            StreamTail::new(LogStream::Stderr, files.stderr),
+        ];
+        let tracked = Tracked {
+            attempt,
+            streams: Some(streams),
+            names,
+            grown: true,
+            not_before: Instant::now(),
+            backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(2)),
+            finish: None,
+        };
+        self.jobs.insert(key, tracked);
+    }
+
+    fn forget(&mut self, key: &Key) -> Option<Tracked> {
+        let tracked = self.jobs.remove(key)?;
+        for name in &tracked.names {
+            self.names.remove(name);
+        }
+        Some(tracked)
+    }
+
+    fn mark(&mut self, grown: Grown) {
+        match grown {
+            Grown::Any => self.jobs.values_mut().for_each(|tracked| tracked.grown = true),
+            Grown::Names(names) => {
+                for name in names {
+                    if let Some(tracked) = self.names.get(&name).and_then(|key| self.jobs.get_mut(key)) {
+                        tracked.grown = true;
+                    }
+                }
+            }
+        }
+    }
+
+    fn sent(&mut self, (key, streams, result): Sent) {
+        let Some(tracked) = self.jobs.get_mut(&key) else { return };
+        tracked.streams = Some(streams);
+        match result {
+            Ok(()) => {
+                tracked.backoff.succeed();
+                let pause = if tracked.finish.is_some() { Duration::ZERO } else { LIVE_INTERVAL };
+                tracked.not_before = Instant::now() + pause;
+            }
+            Err(error) => {
+                tracing::debug!(job_id = %key.job_id, error = %error, "cannot send output, trying again");
+                tracked.grown = true;
+                tracked.not_before = Instant::now() + tracked.backoff.fail();
+            }
+        }
+        // An end that came while this was under way has marked the files as grown once more.
+        if tracked.finish.is_some() && !tracked.grown {
+            self.complete(&key);
+        }
+    }
+
+    fn complete(&mut self, key: &Key) {
+        let Some(tracked) = self.forget(key) else { return };
+        for stream in tracked.streams.iter().flatten() {
+            remove(&stream.path);
+        }
+        self.announce(key, tracked.finish);
+    }
+
+    fn announce(&self, key: &Key, finish: Option<Finish>) {
+        if finish.is_some_and(|finish| !finish.announced) {
+            // Nobody listens any more only when the worker is about to end.
+            let _ = self.events.send(LogEvent::Delivered(key.clone()));
+        }
+    }
+
+    /// Starts what can be sent now, announces what has waited long enough, gives up what is hopeless.
+    fn pump(&mut self, now: Instant) {
+        let mut overdue = Vec::new();
+        for (key, tracked) in &mut self.jobs {
+            if let Some(finish) = tracked.finish
+                && now >= finish.announce_at
+            {
+                overdue.push(key.clone());
+            }
+            if self.senders.len() >= SENDERS || !tracked.grown || now < tracked.not_before {
+                continue;
+            }
+            if let Some(streams) = tracked.streams.take() {
+                tracked.grown = false;
+                let (client, key, attempt, limit) =
+                    (self.client.clone(), key.clone(), tracked.attempt, self.limit);
+                self.senders.spawn(async move { send(&client, key, attempt, limit, streams).await });
+            }
+        }
+        for key in overdue {
+            self.overdue(&key, now);
+        }
+    }
+
+    fn overdue(&mut self, key: &Key, now: Instant) {
+        let Some(tracked) = self.jobs.get_mut(key) else { return };
+        let Some(finish) = &mut tracked.finish else { return };
+        if !finish.announced {
+            tracing::warn!(job_id = %key.job_id, "reporting the end before its output has arrived");
+            let _ = self.events.send(LogEvent::Delivered(key.clone()));
+            finish.announced = true;
+        }
+        if now >= finish.announce_at + ABANDON_AFTER {
+            tracing::warn!(job_id = %key.job_id, "giving up on output that the scheduler did not take");
+            self.complete(key);
+        }
+    }
+
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = |tracked: &Tracked| {
+            let send = (tracked.grown && tracked.streams.is_some()).then_some(tracked.not_before);
+            let finish = tracked.finish.map(|finish| {
+                if finish.announced { finish.announce_at + ABANDON_AFTER } else { finish.announce_at }
+            });
+            [send, finish].into_iter().flatten().min()
+        };
+        // A sender that comes back wakes the loop, so what waits only for one must not.
+        let busy = self.senders.len() >= SENDERS;
+        self.jobs.values().filter_map(due).min().map(|at| if busy { at.max(now + LIVE_INTERVAL) } else { at })
+    }
+}
+
+/// Sends both streams until they are level with what is written.
+async fn send(client: &Client, key: Key, attempt: u32, limit: u64, mut streams: [StreamTail; 2]) -> Sent {
+    for stream in &mut streams {
+        loop {
+            match stream.step(client, &key, attempt, limit).await {
+                Ok(Step::Sent) => {}
+                Ok(Step::Level) => break,
+                Err(error) => return (key, streams, Err(error)),
+            }
+        }
+    }
+    (key, streams, Ok(()))
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn remove(path: &str) {
+    if !path.is_empty() {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(path);
+    }
+}
