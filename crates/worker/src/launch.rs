@@ -115,7 +115,10 @@ mod tests {
 
     #[test]
     fn checkpoints_are_measured_decoded() {
-        assert_eq!(checkpoint_bytes(&job(&json!({"env": {"CHECKPOINT_DATA": "eyJzdGVwIjo0Mn0="}}))), Some(11));
+        assert_eq!(
+            checkpoint_bytes(&job(&json!({"env": {"CHECKPOINT_DATA": "eyJzdGVwIjo0Mn0="}}))),
+            Some(11)
+        );
         assert_eq!(checkpoint_bytes(&job(&json!({}))), None);
     }
 }

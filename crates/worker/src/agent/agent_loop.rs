@@ -90,9 +90,9 @@ impl Agent {
         }
     }
 
-    /// How long a lease lasts, less what is kept for safety.
+    /// How long a lease lasts, less what is kept for safety; very short leases keep most of theirs.
     pub(super) fn lease(&self) -> Duration {
-        self.lease_ttl.saturating_sub(self.config.timing.fence_safety)
+        self.lease_ttl.saturating_sub(self.config.timing.fence_safety.min(self.lease_ttl / 4))
     }
 
     /// Does what is due.

@@ -1,0 +1,129 @@
+//! The flags of the worker and the environment variables that stand for them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use muster_logging::LogFormat;
+
+use crate::duration;
+
+/// Runs jobs of a Muster scheduler on this machine.
+#[derive(Debug, Default, Parser)]
+#[command(name = "muster-worker", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// URL of the scheduler, with user:password@ where it asks for credentials
+    /// [default: `http://localhost:8080`]
+    #[arg(long, env = "MUSTER_SCHEDULER_URL", value_name = "URL", hide_env_values = true)]
+    pub(crate) scheduler: Option<String>,
+    /// How many jobs run at once [default: the number of cores]
+    #[arg(long, env = "MUSTER_WORKERS", value_name = "N")]
+    pub(crate) workers: Option<u32>,
+    /// Name of this worker [default: made up once and kept in the data directory]
+    #[arg(long, env = "MUSTER_WORKER_ID", value_name = "ID")]
+    pub(crate) worker_id: Option<String>,
+    /// host:port under which the other members of a gang reach jobs on this machine
+    #[arg(long, env = "MUSTER_EXEC_ADDR", value_name = "HOST:PORT")]
+    pub(crate) exec_addr: Option<String>,
+    /// GPU memory on offer, in MiB [default: 0]
+    #[arg(long, env = "MUSTER_VRAM_MB", value_name = "MB")]
+    pub(crate) vram_mb: Option<u64>,
+    /// Memory on offer, in MiB [default: what the machine has]
+    #[arg(long, env = "MUSTER_MEMORY_MB", value_name = "MB")]
+    pub(crate) memory_mb: Option<u64>,
+    /// CPU cores on offer; fractions are allowed [default: what the machine has]
+    #[arg(long, env = "MUSTER_CPUS", value_name = "N")]
+    pub(crate) cpus: Option<f64>,
+    /// GPUs on offer [default: 0]
+    #[arg(long, env = "MUSTER_GPUS", value_name = "N")]
+    pub(crate) gpus: Option<u64>,
+    /// A tag that jobs can ask for; may be repeated
+    #[arg(long = "tag", env = "MUSTER_TAGS", value_name = "TAG", value_delimiter = ',')]
+    pub(crate) tags: Vec<String>,
+    /// A named amount on offer, such as a number of licences; may be repeated
+    #[arg(long = "counter", env = "MUSTER_COUNTERS", value_name = "NAME=N", value_delimiter = ',', value_parser = counter)]
+    pub(crate) counters: Vec<(String, u64)>,
+    /// Where the worker keeps its name, its socket and output on the way
+    /// [default: data/worker, or data/worker-ID with --worker-id]
+    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Where jobs run that name no directory [default: the current directory]
+    #[arg(long, env = "MUSTER_JOB_DIR", value_name = "DIR")]
+    pub(crate) job_dir: Option<PathBuf>,
+    /// A variable of the worker's environment that jobs may see, besides the usual ones; may be repeated
+    #[arg(long = "pass-env", env = "MUSTER_PASS_ENV", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) pass_env: Vec<String>,
+    /// File with settings, in its section [worker] [default: muster.toml, if there is one]
+    #[arg(long, env = "MUSTER_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What to log: a level, or directives such as info,hyper=warn [default: info]
+    #[arg(long, env = "MUSTER_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// How log lines look: auto (readable on a terminal, JSON otherwise), json or human [default: auto]
+    #[arg(long, env = "MUSTER_LOG_FORMAT", value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Between two heartbeats of the jobs [default: 5s]
+    #[arg(long, env = "MUSTER_JOB_HEARTBEAT_INTERVAL", value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) job_heartbeat_interval: Option<Duration>,
+    /// The longest that a request for jobs stays open [default: 30s]
+    #[arg(long, env = "MUSTER_POLL_TIMEOUT", value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) poll_timeout: Option<Duration>,
+    /// Between the polite signal and the kill, for jobs that say nothing [default: 15s]
+    #[arg(long, env = "MUSTER_PREEMPT_GRACE", value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) preempt_grace: Option<Duration>,
+    /// How long jobs may go on after the worker was told to end [default: 30s]
+    #[arg(long, env = "MUSTER_DRAIN_TIMEOUT", value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) drain_timeout: Option<Duration>,
+    /// How long to try to register before giving up [default: 60s]
+    #[arg(long, env = "MUSTER_REGISTER_TIMEOUT", value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) register_timeout: Option<Duration>,
+    /// The most jobs that wait here for a free slot
+    #[arg(long, env = "MUSTER_MAX_AHEAD", value_name = "N", hide = true)]
+    pub(crate) max_ahead: Option<u32>,
+    /// How jobs are run
+    #[arg(long, value_enum, hide = true, default_value_t)]
+    pub(crate) executor: ExecutorArg,
+}
+
+/// The executors; only measurements want another than the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExecutorArg {
+    #[default]
+    Process,
+    Fake,
+}
+
+/// Reads `name=amount`.
+pub(crate) fn counter(text: &str) -> Result<(String, u64), String> {
+    let wrong = || format!("{text:?} is not of the form name=amount");
+    let (name, amount) = text.split_once('=').ok_or_else(wrong)?;
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    Ok((name.to_owned(), amount.parse().map_err(|_| wrong())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn both_forms_of_a_flag_work() {
+        let args =
+            Args::parse_from(["muster-worker", "--workers=2", "--worker-id", "w", "--tag=a", "--tag", "b,c"]);
+        assert_eq!((args.workers, args.worker_id.as_deref()), (Some(2), Some("w")));
+        assert_eq!(args.tags, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn counters_have_a_name_and_an_amount() {
+        assert_eq!(counter("licence=3"), Ok(("licence".to_owned(), 3)));
+        assert!(counter("licence").is_err() && counter("=3").is_err() && counter("a=b").is_err());
+    }
+}
