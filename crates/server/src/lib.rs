@@ -1,1 +1,32 @@
-//! Placeholder documentation, replaced with the crate's first code.
+//! The scheduler: the HTTP API, the group commit behind it, and the background loops.
+//!
+//! Start one with [`Server::start`]; everything else is reached through HTTP or through the router that
+//! a running server hands out for callers in the same process.
+
+mod app;
+mod batcher;
+pub mod clock;
+pub mod config;
+mod dispatcher;
+pub mod duration;
+mod edge;
+pub mod error;
+mod extract;
+mod health;
+mod ids;
+mod journal;
+mod lenient;
+mod listener;
+mod logs;
+mod loops;
+mod metrics;
+mod params;
+mod routes;
+mod server;
+mod submission;
+mod view;
+mod wake;
+
+pub use config::{Limits, ServerConfig};
+pub use error::ServerError;
+pub use server::{Listen, RunningServer, Server};

@@ -1,0 +1,45 @@
+//! What every handler shares.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use muster_store::Store;
+use tokio::sync::{Semaphore, watch};
+
+use crate::batcher::Batcher;
+use crate::config::ServerConfig;
+use crate::dispatcher::Dispatcher;
+use crate::journal::Journal;
+use crate::logs::LogStore;
+use crate::metrics::Metrics;
+use crate::wake::WakeHub;
+
+/// One running scheduler, as its handlers see it.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) config: ServerConfig,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) batcher: Batcher,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) hub: Arc<WakeHub>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) journal: Journal,
+    pub(crate) logs: Arc<LogStore>,
+    /// Large bodies that may be held in memory at the same time.
+    pub(crate) batches: Semaphore,
+    pub(crate) instance_id: String,
+    pub(crate) started: Instant,
+    /// Becomes true when the scheduler shuts down; endless answers end then.
+    pub(crate) closing: watch::Receiver<bool>,
+}
+
+pub(crate) type Shared = Arc<App>;
+
+impl App {
+    /// Resolves when the scheduler shuts down.
+    pub(crate) async fn closed(&self) {
+        let mut closing = self.closing.clone();
+        // An error means that the server is gone, which is a shutdown too.
+        let _ = closing.wait_for(|closing| *closing).await;
+    }
+}

@@ -1,0 +1,129 @@
+//! Every number that an operator may change, with the defaults of the original system.
+//!
+//! Guarantee: nothing else in the crate holds a timeout or a limit that a request can meet.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use muster_domain::limits::Timeouts;
+
+const MIB: usize = 1024 * 1024;
+
+/// Bounds on what a request may carry. Beyond them it is answered with 400 or 413 and the bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes in the body of a single request.
+    pub body: usize,
+    /// Bytes in the body of `POST /jobs/batch`.
+    pub batch_body: usize,
+    /// Elements of `POST /jobs/batch`.
+    pub batch_items: usize,
+    /// Batches that are read and decoded at the same time; the others wait unread.
+    pub batches_at_once: usize,
+    /// Bytes of a command line, or of all arguments together.
+    pub command: usize,
+    /// Bytes of all names and values of a job's environment together.
+    pub env: usize,
+    /// Bytes of a name, a tag, a queue, a key or a worker's id.
+    pub name: usize,
+    /// Bytes of a working directory.
+    pub path: usize,
+    /// Tags of a job or of a worker.
+    pub tags: usize,
+    /// Named counters of a job or of a worker.
+    pub counters: usize,
+    /// Dependencies of one job.
+    pub dependencies: usize,
+    /// Reports and heartbeats, each, in one sync.
+    pub sync_items: usize,
+    /// Bytes of a checkpoint.
+    pub checkpoint: usize,
+    /// Bytes of a checkpoint up to which it is also handed over in the environment.
+    pub checkpoint_env: usize,
+    /// Bytes of one stream of one attempt that are kept.
+    pub log_stream: u64,
+    /// The most jobs in one page of a list, and in one claim.
+    pub page: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 8 * MIB,
+            batch_body: 64 * MIB,
+            batch_items: 100_000,
+            batches_at_once: 4,
+            command: 128 * 1024,
+            env: 256 * 1024,
+            name: 256,
+            path: 4096,
+            tags: 64,
+            counters: 64,
+            dependencies: 10_000,
+            sync_items: 10_000,
+            checkpoint: MIB,
+            checkpoint_env: 64 * 1024,
+            log_stream: 64 * MIB as u64,
+            page: 1_000,
+        }
+    }
+}
+
+/// How a scheduler behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Where logs of jobs are kept. Schedulers that share a store share this directory too.
+    pub data_dir: PathBuf,
+    /// How long silence is borne before something is taken for lost.
+    pub timeouts: Timeouts,
+    /// The longest pause between two passes of the reaper.
+    pub reaper_interval: Duration,
+    /// The pause between two passes of the planner's safety net.
+    pub planner_interval: Duration,
+    /// How often parked requests are tried again although nothing woke them.
+    pub safety_tick: Duration,
+    /// How long finished jobs are kept; `None` keeps them for ever.
+    pub retention: Option<Duration>,
+    /// The pause between two passes of the retention.
+    pub retention_interval: Duration,
+    /// How long the store may take to answer before the scheduler calls itself not ready.
+    pub readiness_timeout: Duration,
+    /// The longest a claim may wait, whatever it asks for.
+    pub long_poll_max: Duration,
+    /// Time between the polite signal and the kill when a job does not say.
+    pub grace: Duration,
+    /// Requests for a change that may wait for the store before new ones are turned away.
+    pub queue_capacity: usize,
+    /// Open connections beyond which new ones wait.
+    pub max_connections: usize,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// How long open requests may take to finish at shutdown.
+    pub drain_timeout: Duration,
+    pub limits: Limits,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("data"),
+            timeouts: Timeouts::default(),
+            reaper_interval: Duration::from_secs(10),
+            planner_interval: Duration::from_secs(5),
+            safety_tick: Duration::from_secs(5),
+            retention: None,
+            retention_interval: Duration::from_secs(3600),
+            readiness_timeout: Duration::from_secs(1),
+            long_poll_max: Duration::from_secs(60),
+            grace: Duration::from_secs(15),
+            queue_capacity: 16_384,
+            max_connections: 10_000,
+            header_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(10),
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The outermost layer: a fresh request id on every response, errors in the form the client accepts,
+//! one line in the log and one count per request.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use muster_protocol::{HEADER_REQUEST_ID, Problem};
+use uuid::Uuid;
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::ids;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
+const NO_ROUTE: &str = "none";
+
+/// The id of the request being served.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestId(pub(crate) Uuid);
+
+impl std::fmt::Display for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+/// Wraps every request, also those that no route serves.
+pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = RequestId(ids::request());
+    let wants_problem = accepts_json(request.headers());
+    let line = tracing::enabled!(tracing::Level::DEBUG).then(|| Line::of(&request));
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    request.extensions_mut().insert(id);
+    let mut response = next.run(request).await;
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        write_error(&mut response, &error, id, wants_problem);
+    }
+    let mut buffer = Uuid::encode_buffer();
+    if let Ok(value) = HeaderValue::from_str(id.0.hyphenated().encode_lower(&mut buffer)) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    let took = started.elapsed();
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    app.metrics.answered(method_label(&method), route, response.status().as_str(), took);
+    if let Some(line) = line {
+        line.write(id, response.status().as_u16(), took);
+    } else if response.status().is_server_error() {
+        tracing::warn!(request_id = %id, %method, route, status = response.status().as_u16(), "request not served");
+    }
+    response
+}
+
+/// Methods that clients invent must not become labels.
+fn method_label(method: &http::Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// What the log says about a request, collected before it is consumed.
+struct Line {
+    method: http::Method,
+    path: String,
+    parent: Option<String>,
+}
+
+impl Line {
+    fn of(request: &Request) -> Self {
+        let parent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            parent: parent.map(str::to_owned),
+        }
+    }
+
+    fn write(self, id: RequestId, status: u16, took: std::time::Duration) {
+        tracing::debug!(
+            request_id = %id,
+            parent_request_id = self.parent,
+            method = %self.method,
+            path = self.path,
+            status,
+            duration_ms = took.as_secs_f64() * 1e3,
+            "request served"
+        );
+    }
+}
+
+/// Plain text is the default; a client that names JSON gets a problem object.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut types = accepted.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+    types.any(|kind| matches!(kind, "application/json" | "application/problem+json"))
+}
+
+fn write_error(response: &mut Response, error: &ApiError, id: RequestId, as_problem: bool) {
+    let problem = as_problem.then(|| problem(error, id)).flatten();
+    let (kind, body) = match problem {
+        Some(body) => ("application/problem+json", body),
+        None => ("text/plain; charset=utf-8", format!("{}\n", error.message).into_bytes()),
+    };
+    *response.body_mut() = body.into();
+    let headers = response.headers_mut();
+    headers.remove(http::header::CONTENT_LENGTH);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(seconds) = error.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+}
+
+fn problem(error: &ApiError, id: RequestId) -> Option<Vec<u8>> {
+    let problem = Problem {
+        code: error.code.to_owned(),
+        title: error.status.canonical_reason().unwrap_or_default().to_owned(),
+        status: error.status.as_u16(),
+        detail: error.message.to_string(),
+        field: error.field.as_ref().map(ToString::to_string),
+        request_id: id.to_string(),
+    };
+    let mut body = serde_json::to_vec(&problem).ok()?;
+    body.push(b'\n');
+    Some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_client_that_names_json_gets_problems() {
+        let accepts = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, value.parse().unwrap());
+            accepts_json(&headers)
+        };
+        assert!(accepts("application/json"));
+        assert!(accepts("text/html, application/json;q=0.9"));
+        assert!(!accepts("*/*"));
+        assert!(!accepts("text/plain"));
+    }
+}

@@ -1,0 +1,237 @@
+//! Errors: what keeps a scheduler from starting, and the one table that turns every refusal of a
+//! request into a status, a stable code, the field at fault and the message of the original API.
+//!
+//! Guarantee: a handler returns an [`ApiError`] and nothing else; [`crate::edge`] writes it as plain
+//! text or as problem+json, as the client asked.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use muster_domain::Rejection;
+use muster_store::StoreError;
+
+/// What keeps a scheduler from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot use the data directory {}: {source}", path.display())]
+    DataDir { path: PathBuf, source: std::io::Error },
+    #[error("cannot set up metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    #[error("cannot read {}: {detail}", path.display())]
+    ConfigFile { path: PathBuf, detail: String },
+    /// A setting is wrong; `name` is how the operator wrote it.
+    #[error("{name} is {value:?}: {problem}")]
+    Setting { name: String, value: String, problem: String },
+}
+
+/// The answer to a request that is not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    pub status: StatusCode,
+    /// Stable word for programs.
+    pub code: &'static str,
+    pub field: Option<Cow<'static, str>>,
+    pub message: Cow<'static, str>,
+    /// Seconds after which a repeat makes sense.
+    pub retry_after: Option<u32>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, code, field: None, message: message.into(), retry_after: None }
+    }
+
+    pub fn bad_request(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    pub fn conflict(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    pub fn invalid_body() -> Self {
+        Self::bad_request("invalid_body", "invalid request body")
+    }
+
+    /// A value that is not allowed in the field.
+    pub fn invalid_field(field: impl Into<Cow<'static, str>>, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::bad_request("invalid_field", message).at(field)
+    }
+
+    /// A field that holds more than `limit` of `unit`.
+    pub fn over_limit(field: impl Into<Cow<'static, str>>, limit: usize, unit: &str) -> Self {
+        let field = field.into();
+        let message = format!("{field} exceeds the limit of {limit} {unit}");
+        Self::bad_request("limit_exceeded", message).at(field)
+    }
+
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("request body exceeds the limit of {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+    }
+
+    pub fn slow_body() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "the request body did not arrive in time")
+    }
+
+    pub fn unreadable_body() -> Self {
+        Self::bad_request("unreadable_body", "read body: the connection broke off")
+    }
+
+    pub fn job_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "job_not_found", "job not found")
+    }
+
+    pub fn worker_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "worker_not_found", "worker not found")
+    }
+
+    pub fn gang_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "gang_not_found", "gang not found")
+    }
+
+    pub fn page_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "404 page not found")
+    }
+
+    pub fn method_not_allowed() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method Not Allowed")
+    }
+
+    pub fn gangs_unsupported() -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "gangs_unsupported", "gang scheduling not supported")
+            .at("gang_size")
+    }
+
+    pub fn store_unavailable() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "store unavailable").retry_in(1)
+    }
+
+    pub fn storage_unavailable() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "storage_unavailable", "output cannot be kept now")
+            .retry_in(1)
+    }
+
+    pub fn overloaded() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "too many requests are waiting").retry_in(1)
+    }
+
+    pub fn shutting_down() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the scheduler is shutting down")
+            .retry_in(1)
+    }
+
+    pub fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error")
+    }
+
+    #[must_use]
+    pub fn at(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    fn retry_in(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl From<Rejection> for ApiError {
+    fn from(rejection: Rejection) -> Self {
+        let message = rejection.to_string();
+        let (status, code, field) = describe(&rejection);
+        let error = Self::new(status, code, message);
+        match field {
+            Some(field) => error.at(field),
+            None => error,
+        }
+    }
+}
+
+/// Status, code and field of every refusal by the rules.
+fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static str>) {
+    use StatusCode as S;
+    match rejection {
+        Rejection::JobNotFound { .. } => (S::NOT_FOUND, "job_not_found", None),
+        Rejection::WorkerNotFound { .. } => (S::NOT_FOUND, "worker_not_found", None),
+        Rejection::NotRunning { .. } => (S::CONFLICT, "job_not_running", None),
+        Rejection::StaleLease { .. } => (S::CONFLICT, "stale_lease", Some("lease")),
+        Rejection::ContradictsReport { .. } => (S::CONFLICT, "contradicts_report", Some("lease")),
+        Rejection::NotHolder { .. } => (S::CONFLICT, "not_holder", Some("worker_id")),
+        Rejection::NotStopping { .. } => (S::CONFLICT, "job_not_stopping", None),
+        Rejection::EpochMismatch { .. } => (S::CONFLICT, "epoch_mismatch", Some("epoch")),
+        Rejection::NotPending { .. } => (S::CONFLICT, "job_not_pending", None),
+        Rejection::GangTask => (S::CONFLICT, "gang_task", None),
+        Rejection::AlreadyEnded { .. } => (S::CONFLICT, "job_ended", None),
+        Rejection::NotBlocked { .. } => (S::CONFLICT, "job_not_blocked", None),
+        Rejection::NotOverdue => (S::CONFLICT, "not_overdue", None),
+        Rejection::UnknownDependency { .. } => (S::BAD_REQUEST, "unknown_dependency", Some("depends_on")),
+        Rejection::DependencyCycle { .. } => (S::BAD_REQUEST, "dependency_cycle", Some("depends_on")),
+        Rejection::DuplicateReference { .. } => (S::BAD_REQUEST, "duplicate_reference", Some("ref")),
+        Rejection::BatchRefused { .. } => (S::BAD_REQUEST, "batch_refused", None),
+    }
+}
+
+impl From<StoreError> for ApiError {
+    /// The store's own words stay in the log: they may name hosts and files.
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "store error");
+        match error {
+            StoreError::Corrupt { .. } | StoreError::SchemaTooNew { .. } => Self::internal(),
+            StoreError::Unavailable { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::Failed { .. }
+            | StoreError::Closed => Self::store_unavailable(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// The body is written at the edge, which knows what the client accepts.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_domain::{JobId, Lease, Status, WorkerId};
+
+    use super::*;
+
+    #[test]
+    fn refusals_keep_the_messages_of_the_original() {
+        let check = |rejection: Rejection, status: u16, message: &str| {
+            let error = ApiError::from(rejection);
+            assert_eq!((error.status.as_u16(), error.message.as_ref()), (status, message));
+        };
+        let id = JobId::from_random([1; 16]);
+        check(Rejection::JobNotFound { id }, 404, "job not found");
+        check(Rejection::WorkerNotFound { id: WorkerId::new("w") }, 404, "worker not found");
+        check(Rejection::NotRunning { status: Status::Done }, 409, "job is not running");
+        check(
+            Rejection::UnknownDependency { name: "job-x".into() },
+            400,
+            "dependency \"job-x\" does not exist",
+        );
+        let path = ["A", "B", "A"].map(str::to_owned).to_vec();
+        check(Rejection::DependencyCycle { path }, 400, "cycle detected: A->B->A");
+    }
+
+    #[test]
+    fn codes_and_fields_are_stable() {
+        let error = ApiError::from(Rejection::StaleLease { given: Lease(1), current: Lease(2) });
+        assert_eq!((error.code, error.field.as_deref()), ("stale_lease", Some("lease")));
+        let error = ApiError::over_limit("command", 10, "bytes");
+        assert_eq!(error.message, "command exceeds the limit of 10 bytes");
+        assert_eq!(ApiError::too_large(7).message, "request body exceeds the limit of 7 bytes");
+    }
+}

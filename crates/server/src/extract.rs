@@ -1,0 +1,165 @@
+//! What handlers take out of a request, and the two shapes of their answers.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body_util::BodyExt as _;
+use muster_domain::{Caller, JobId, WorkerId};
+use serde::Serialize;
+
+use crate::app::Shared;
+use crate::edge::RequestId;
+use crate::error::ApiError;
+use crate::ids;
+use crate::params::{self, Params};
+
+/// How much of a body that is too large is still read, so that the client sees the answer.
+const DRAINED_BYTES: usize = 32 * 1024 * 1024;
+
+/// Everything about a request but its path and its body.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) params: Params,
+    pub(crate) headers: HeaderMap,
+    pub(crate) request_id: RequestId,
+    pub(crate) is_head: bool,
+}
+
+impl Call {
+    pub(crate) fn caller(&self) -> Result<Caller, ApiError> {
+        params::caller(&self.params, &self.headers)
+    }
+
+    pub(crate) fn worker(&self) -> Option<WorkerId> {
+        params::worker(&self.params, &self.headers)
+    }
+
+    /// The text of a header that is there and not empty.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
+    }
+}
+
+impl FromRequestParts<Shared> for Call {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Infallible> {
+        let request_id = parts.extensions.get::<RequestId>().copied();
+        Ok(Self {
+            params: Params::parse(parts.uri.query()),
+            headers: std::mem::take(&mut parts.headers),
+            request_id: request_id.unwrap_or_else(|| RequestId(ids::request())),
+            is_head: parts.method == http::Method::HEAD,
+        })
+    }
+}
+
+async fn path_segment(parts: &mut Parts, app: &Shared) -> Option<String> {
+    let params = RawPathParams::from_request_parts(parts, app).await.ok()?;
+    params.iter().next().map(|(_, value)| value.to_owned())
+}
+
+/// The job that the path names. A text that is no id names no job.
+#[derive(Debug)]
+pub(crate) struct JobPath(pub(crate) JobId);
+
+impl FromRequestParts<Shared> for JobPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let segment = path_segment(parts, app).await;
+        segment.and_then(|text| text.parse().ok()).map(Self).ok_or_else(ApiError::job_not_found)
+    }
+}
+
+/// The worker that the path names.
+#[derive(Debug)]
+pub(crate) struct WorkerPath(pub(crate) WorkerId);
+
+impl FromRequestParts<Shared> for WorkerPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let limit = app.config.limits.name;
+        let segment = path_segment(parts, app).await.filter(|text| text.len() <= limit);
+        let usable = segment.filter(|text| !text.is_empty() && !text.contains('\0'));
+        usable.map(|text| Self(WorkerId::new(text))).ok_or_else(ApiError::worker_not_found)
+    }
+}
+
+/// Reads a body within a size and a time.
+pub(crate) async fn read_body(mut body: Body, limit: usize, patience: Duration) -> Result<Bytes, ApiError> {
+    let read = async {
+        let collected = match body.size_hint().lower() {
+            declared if declared > limit as u64 => Err(ApiError::too_large(limit)),
+            _ => collect(&mut body, limit).await,
+        };
+        if collected.as_ref().is_err_and(|error| error.status == StatusCode::PAYLOAD_TOO_LARGE) {
+            drain(&mut body).await;
+        }
+        collected
+    };
+    tokio::time::timeout(patience, read).await.unwrap_or_else(|_| Err(ApiError::slow_body()))
+}
+
+/// Most bodies come in one piece, which is passed on as it is.
+async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, ApiError> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| ApiError::unreadable_body())?.into_data() else { continue };
+        if first.len() + all.len() + data.len() > limit {
+            return Err(ApiError::too_large(limit));
+        }
+        if first.is_empty() && all.is_empty() {
+            first = data;
+            continue;
+        }
+        all.extend_from_slice(&std::mem::take(&mut first));
+        all.extend_from_slice(&data);
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// Lets the client finish sending, within reason: one that is still sending does not read the answer.
+async fn drain(body: &mut Body) {
+    let mut left = DRAINED_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        let size = frame.data_ref().map_or(0, Bytes::len);
+        if size > left {
+            return;
+        }
+        left -= size;
+    }
+}
+
+/// A JSON answer, with the newline that the original sends.
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, ApiError> {
+    let mut body = Vec::with_capacity(512);
+    serde_json::to_writer(&mut body, value).map_err(|error| {
+        tracing::error!(%error, "an answer could not be written");
+        ApiError::internal()
+    })?;
+    body.push(b'\n');
+    Ok(with_type("application/json", status, body.into()))
+}
+
+/// An answer of the given content type.
+pub(crate) fn with_type(kind: &'static str, status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    status.into_response()
+}

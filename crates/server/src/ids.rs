@@ -1,0 +1,21 @@
+//! Fresh identifiers. The only place that asks for randomness.
+
+use muster_domain::JobId;
+use uuid::Uuid;
+
+/// The id of a new job.
+pub(crate) fn job() -> JobId {
+    JobId::from_random(rand::random())
+}
+
+/// The id of a request.
+pub(crate) fn request() -> Uuid {
+    uuid::Builder::from_random_bytes(rand::random()).into_uuid()
+}
+
+/// The id of this start of the scheduler: the first characters of a UUID.
+pub(crate) fn instance() -> String {
+    let mut text = request().hyphenated().to_string();
+    text.truncate(8);
+    text
+}

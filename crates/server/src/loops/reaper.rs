@@ -1,0 +1,81 @@
+//! The reaper: takes jobs from silent workers, ends unanswered stop orders, shows dead workers as offline.
+//!
+//! Guarantee: what becomes overdue is found within its timeout and one second, because a pass follows the
+//! moment at which the next thing can become overdue; and a pass runs at once at start, in which silence
+//! from before the start counts for nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_store::{Command, Outcome, Role, Sweep, SweepSummary};
+
+use super::leader::{Backoff, lead};
+use crate::app::App;
+use crate::clock;
+use crate::error::ApiError;
+use crate::health::StoreHealth;
+
+/// Jobs in one transaction of a pass.
+const STEP: usize = 500;
+/// Passes are never closer together.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Runs until `stop` resolves.
+pub(crate) async fn run(app: &App, health: &Arc<StoreHealth>, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    let mut backoff = Backoff::default();
+    let longest = longest_pause(app);
+    loop {
+        let pause = match pass(app, health).await {
+            Ok(next) => {
+                backoff.reset();
+                next.unwrap_or(longest).clamp(LEAST_PAUSE.min(longest), longest)
+            }
+            Err(_) => backoff.failed(longest),
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = &mut stop => return,
+        }
+    }
+}
+
+/// A job claimed just after a pass is overdue no earlier than one timeout later, so a pass must not be
+/// further away than that.
+fn longest_pause(app: &App) -> Duration {
+    let timeouts = app.config.timeouts;
+    let spans = [timeouts.job_heartbeat, timeouts.worker_stale, timeouts.preempt];
+    let shortest = spans.iter().map(|span| Duration::from_micros(span.as_micros())).min();
+    app.config.reaper_interval.min(shortest.unwrap_or(app.config.reaper_interval)).max(LEAST_PAUSE)
+}
+
+/// One pass in small transactions; says when the next thing can become overdue.
+async fn pass(app: &App, health: &StoreHealth) -> Result<Option<Duration>, ApiError> {
+    let Some(_pass) = lead(app, Role::Reaper).await else { return Ok(None) };
+    loop {
+        let sweep = Sweep {
+            timeouts: app.config.timeouts,
+            listening_since: health.listening_since(),
+            limit: STEP,
+            retention: None,
+        };
+        let Outcome::Swept(summary) = app.batcher.submit_one(Command::Sweep(sweep)).await? else {
+            return Err(ApiError::internal());
+        };
+        note(app, &summary);
+        if !summary.more {
+            let now = clock::now();
+            return Ok(summary.next_due.map(|due| Duration::from_micros(due.since(now).as_micros() + 1_000)));
+        }
+    }
+}
+
+fn note(app: &App, summary: &SweepSummary) {
+    if summary.stops_forced > 0 {
+        app.metrics.stops_forced(summary.stops_forced);
+        tracing::warn!(count = summary.stops_forced, "stop orders were not answered; jobs taken for gone");
+    }
+    if summary.workers_offline > 0 {
+        tracing::info!(count = summary.workers_offline, "marked stale workers offline");
+    }
+}

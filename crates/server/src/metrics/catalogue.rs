@@ -1,0 +1,336 @@
+//! Every metric by name, and how committed events move them.
+
+use std::time::Duration;
+
+use muster_domain::{EndReason, Event, EventKind, RequeueCause};
+use muster_store::Role;
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, Result,
+};
+
+const EXECUTION_BUCKETS: [f64; 8] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+const QUEUE_WAIT_BUCKETS: [f64; 9] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+const DRAIN_BUCKETS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 120.0];
+const LATENCY_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+const BATCH_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 32.0, 128.0, 512.0, 2048.0];
+
+/// All metrics of one scheduler.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(super) registry: Registry,
+    /// Gauges that only mean something when the store has just answered.
+    pub(super) store_registry: Registry,
+    jobs: JobMetrics,
+    loops: LoopMetrics,
+    traffic: TrafficMetrics,
+    pub(super) gauges: StoreGauges,
+    pub(super) store_up: Gauge,
+    pub(crate) parked: IntGauge,
+    pub(crate) unplaceable: IntGauge,
+}
+
+#[derive(Debug)]
+struct JobMetrics {
+    submitted: IntCounter,
+    claimed: IntCounter,
+    completed: IntCounter,
+    failed: IntCounter,
+    retried: IntCounter,
+    released: IntCounter,
+    cancelled: IntCounter,
+    unblocked: IntCounter,
+    dependency_failures: IntCounter,
+    reaped: IntCounterVec,
+    stops_forced: IntCounter,
+    stale_reports: IntCounter,
+    execution: Histogram,
+    queue_wait: Histogram,
+}
+
+#[derive(Debug)]
+struct LoopMetrics {
+    reaper_leader: IntGauge,
+    planner_leader: IntGauge,
+    retention_leader: IntGauge,
+    tick_seconds: HistogramVec,
+}
+
+#[derive(Debug)]
+struct TrafficMetrics {
+    store_errors: IntCounter,
+    commit_seconds: Histogram,
+    commit_commands: Histogram,
+    http_requests: IntCounterVec,
+    http_seconds: HistogramVec,
+}
+
+#[derive(Debug)]
+pub(super) struct StoreGauges {
+    pub(super) jobs: Vec<(muster_domain::Status, IntGauge)>,
+    pub(super) workers: IntGaugeVec,
+    pub(super) queue_depth: IntGaugeVec,
+    pub(super) capacity_total: GaugeVec,
+    pub(super) capacity_used: GaugeVec,
+}
+
+fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C> {
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}
+
+fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter> {
+    register(registry, IntCounter::new(name, help)?)
+}
+
+fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
+    register(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+}
+
+fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge> {
+    register(registry, IntGauge::new(name, help)?)
+}
+
+fn gauges(registry: &Registry, name: &str, help: &str, label: &str) -> Result<IntGaugeVec> {
+    register(registry, IntGaugeVec::new(Opts::new(name, help), &[label])?)
+}
+
+fn amounts(registry: &Registry, name: &str, help: &str) -> Result<GaugeVec> {
+    register(registry, GaugeVec::new(Opts::new(name, help), &["resource"])?)
+}
+
+fn histogram(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram> {
+    let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+    register(registry, Histogram::with_opts(options)?)
+}
+
+fn histograms(registry: &Registry, name: &str, help: &str, label: &str) -> Result<HistogramVec> {
+    let options = HistogramOpts::new(name, help).buckets(LATENCY_BUCKETS.to_vec());
+    register(registry, HistogramVec::new(options, &[label])?)
+}
+
+/// Gang metrics keep their place from the first day; they move with the gang rules.
+fn gang_metrics(r: &Registry) -> Result<()> {
+    counter(r, "muster_gangs_preempted_total", "Gang drains started.")?;
+    counter(
+        r,
+        "muster_gang_preemptions_force_drained_total",
+        "Gang tasks taken for gone after the preempt timeout.",
+    )?;
+    counters(r, "muster_gang_preemptions_completed_total", "Gang drains completed.", &["outcome"])?;
+    histogram(
+        r,
+        "muster_gang_preemption_drain_seconds",
+        "From the start of a gang drain to its verdict.",
+        &DRAIN_BUCKETS,
+    )?;
+    Ok(())
+}
+
+fn job_gauges(r: &Registry) -> Result<Vec<(muster_domain::Status, IntGauge)>> {
+    let open = muster_domain::Status::ALL.into_iter().filter(|status| !status.is_terminal());
+    open.map(|status| {
+        let name = format!("muster_jobs_{status}");
+        Ok((status, gauge(r, &name, &format!("Jobs that are {status}."))?))
+    })
+    .collect()
+}
+
+#[cfg(target_os = "linux")]
+fn process_metrics(r: &Registry) -> Result<()> {
+    r.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process_metrics(_: &Registry) -> Result<()> {
+    Ok(())
+}
+
+impl JobMetrics {
+    fn new(r: &Registry) -> Result<Self> {
+        Ok(Self {
+            submitted: counter(r, "muster_jobs_submitted_total", "Jobs accepted.")?,
+            claimed: counter(r, "muster_jobs_claimed_total", "Claims granted.")?,
+            completed: counter(r, "muster_jobs_completed_total", "Jobs that ended well.")?,
+            failed: counter(r, "muster_jobs_failed_total", "Jobs that failed for good by a report.")?,
+            retried: counter(r, "muster_jobs_retried_total", "Failed attempts that were requeued.")?,
+            released: counter(r, "muster_jobs_released_total", "Attempts handed back without cost.")?,
+            cancelled: counter(r, "muster_jobs_cancelled_total", "Jobs cancelled.")?,
+            unblocked: counter(r, "muster_jobs_unblocked_total", "Jobs released by their dependencies.")?,
+            dependency_failures: counter(
+                r,
+                "muster_dependency_failures_total",
+                "Jobs ended because a dependency failed or was cancelled.",
+            )?,
+            reaped: counters(r, "muster_jobs_reaped_total", "Jobs taken from silent workers.", &["outcome"])?,
+            stops_forced: counter(
+                r,
+                "muster_stops_forced_total",
+                "Stop orders that nobody answered within the preempt timeout.",
+            )?,
+            stale_reports: counter(
+                r,
+                "muster_stale_reports_total",
+                "Reports refused because their lease was lost or belongs to another.",
+            )?,
+            execution: histogram(
+                r,
+                "muster_job_execution_duration_seconds",
+                "From claim to the report of a good end.",
+                &EXECUTION_BUCKETS,
+            )?,
+            queue_wait: histogram(
+                r,
+                "muster_job_queue_wait_seconds",
+                "From becoming runnable to the claim.",
+                &QUEUE_WAIT_BUCKETS,
+            )?,
+        })
+    }
+}
+
+impl LoopMetrics {
+    fn new(r: &Registry) -> Result<Self> {
+        Ok(Self {
+            reaper_leader: gauge(r, "muster_reaper_leader", "1 while this instance reaps.")?,
+            planner_leader: gauge(r, "muster_admission_leader", "1 while this instance plans.")?,
+            retention_leader: gauge(r, "muster_retention_leader", "1 while this instance removes old jobs.")?,
+            tick_seconds: histograms(r, "muster_tick_seconds", "Duration of a pass of a loop.", "loop")?,
+        })
+    }
+}
+
+impl TrafficMetrics {
+    fn new(r: &Registry) -> Result<Self> {
+        let labels = ["method", "route", "code"];
+        Ok(Self {
+            store_errors: counter(r, "muster_store_errors_total", "Failed calls to the store.")?,
+            commit_seconds: histogram(
+                r,
+                "muster_commit_seconds",
+                "Duration of a transaction.",
+                &LATENCY_BUCKETS,
+            )?,
+            commit_commands: histogram(
+                r,
+                "muster_commit_commands",
+                "Commands that shared a transaction.",
+                &BATCH_BUCKETS,
+            )?,
+            http_requests: counters(r, "muster_http_requests_total", "Requests answered.", &labels)?,
+            http_seconds: histograms(r, "muster_http_request_seconds", "Time to the answer.", "route")?,
+        })
+    }
+}
+
+impl StoreGauges {
+    fn new(s: &Registry) -> Result<Self> {
+        Ok(Self {
+            jobs: job_gauges(s)?,
+            workers: gauges(s, "muster_workers", "Registered workers.", "status")?,
+            queue_depth: gauges(s, "muster_queue_depth", "Pending jobs by queue.", "queue")?,
+            capacity_total: amounts(s, "muster_capacity_total", "What active workers have.")?,
+            capacity_used: amounts(s, "muster_capacity_used", "What their jobs hold.")?,
+        })
+    }
+}
+
+impl Metrics {
+    /// Registers everything.
+    pub(crate) fn new() -> Result<Self> {
+        let registry = Registry::new();
+        let store_registry = Registry::new();
+        let r = &registry;
+        gang_metrics(r)?;
+        process_metrics(r)?;
+        Ok(Self {
+            jobs: JobMetrics::new(r)?,
+            loops: LoopMetrics::new(r)?,
+            traffic: TrafficMetrics::new(r)?,
+            gauges: StoreGauges::new(&store_registry)?,
+            store_up: register(r, Gauge::new("muster_store_up", "1 when the store answered this scrape.")?)?,
+            parked: gauge(r, "muster_parked_requests", "Long polls that wait for work or orders.")?,
+            unplaceable: gauge(
+                r,
+                "muster_jobs_unplaceable",
+                "Pending jobs that no registered worker could ever run.",
+            )?,
+            registry,
+            store_registry,
+        })
+    }
+
+    /// Counts what a committed event says.
+    pub(crate) fn note(&self, event: &Event) {
+        match &event.kind {
+            EventKind::Submitted { .. } => self.jobs.submitted.inc(),
+            EventKind::Claimed { waited, .. } => {
+                self.jobs.claimed.inc();
+                self.jobs.queue_wait.observe(waited.as_secs_f64());
+            }
+            EventKind::Done { ran, .. } => {
+                self.jobs.completed.inc();
+                self.jobs.execution.observe(ran.as_secs_f64());
+            }
+            EventKind::Requeued { cause, .. } => match cause {
+                RequeueCause::Failed { .. } => self.jobs.retried.inc(),
+                RequeueCause::WorkerLost => self.jobs.reaped.with_label_values(&["requeued"]).inc(),
+                RequeueCause::Released => self.jobs.released.inc(),
+            },
+            EventKind::Failed { reason, .. } => match reason {
+                EndReason::WorkerLost { .. } => self.jobs.reaped.with_label_values(&["failed"]).inc(),
+                EndReason::DependencyFailed { .. } | EndReason::DependencyCancelled { .. } => {
+                    self.jobs.dependency_failures.inc();
+                }
+                EndReason::Attempt { .. } | EndReason::Cancelled { .. } => self.jobs.failed.inc(),
+            },
+            EventKind::Cancelled { reason } => {
+                self.jobs.cancelled.inc();
+                if matches!(reason, EndReason::DependencyCancelled { .. }) {
+                    self.jobs.dependency_failures.inc();
+                }
+            }
+            EventKind::Unblocked => self.jobs.unblocked.inc(),
+            EventKind::StopRequested { .. }
+            | EventKind::CheckpointSaved { .. }
+            | EventKind::WorkerRegistered
+            | EventKind::WorkerOffline => {}
+        }
+    }
+
+    pub(crate) fn stale_report(&self) {
+        self.jobs.stale_reports.inc();
+    }
+
+    pub(crate) fn stops_forced(&self, count: u32) {
+        self.jobs.stops_forced.inc_by(u64::from(count));
+    }
+
+    pub(crate) fn store_error(&self) {
+        self.traffic.store_errors.inc();
+    }
+
+    pub(crate) fn committed(&self, commands: usize, took: Duration) {
+        self.traffic.commit_commands.observe(commands as f64);
+        self.traffic.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn leads(&self, role: Role, leads: bool) {
+        let gauge = match role {
+            Role::Reaper => &self.loops.reaper_leader,
+            Role::Planner => &self.loops.planner_leader,
+            Role::Retention => &self.loops.retention_leader,
+        };
+        gauge.set(i64::from(leads));
+    }
+
+    pub(crate) fn ticked(&self, role: Role, took: Duration) {
+        self.loops.tick_seconds.with_label_values(&[role.name()]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn answered(&self, method: &str, route: &str, code: &str, took: Duration) {
+        self.traffic.http_requests.with_label_values(&[method, route, code]).inc();
+        self.traffic.http_seconds.with_label_values(&[route]).observe(took.as_secs_f64());
+    }
+}

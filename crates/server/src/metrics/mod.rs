@@ -1,0 +1,8 @@
+//! What `GET /metrics` shows: counters moved by committed events, gauges read from the store at scrape time.
+//!
+//! Guarantee: a counter moves only after the change it counts is on disk, and once.
+
+mod catalogue;
+mod scrape;
+
+pub(crate) use catalogue::Metrics;

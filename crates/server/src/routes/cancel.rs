@@ -1,0 +1,50 @@
+//! `POST /jobs/{id}/cancel`.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use muster_protocol::CancelResult;
+use muster_store::{Command, Outcome};
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::extract::{Call, JobPath, json, read_body};
+use crate::lenient::{self, lenient_object};
+use crate::submission::check_text;
+
+/// Bytes of a message that are kept.
+const MESSAGE_BYTES: usize = 4096;
+
+lenient_object! {
+    /// The optional body of a cancel.
+    struct CancelBody { message: String = "message" | "reason" }
+}
+
+/// Cancels a job and everything that waits for it. A running job is told to stop.
+#[utoipa::path(
+    post, path = "/jobs/{id}/cancel", tag = "jobs",
+    params(("id" = String, Path), ("message" = Option<String>, Query, description = "Why")),
+    responses((status = 200, description = "What was ended and what was told to stop", body = CancelResult))
+)]
+pub(crate) async fn cancel_job(
+    State(app): State<Shared>,
+    JobPath(id): JobPath,
+    call: Call,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let given = if bytes.is_empty() { CancelBody::default() } else { lenient::decode(&bytes)? };
+    let message = call.params.filled("message").map(str::to_owned).or(given.message);
+    if let Some(message) = &message {
+        check_text("message", message, MESSAGE_BYTES)?;
+    }
+    let command = Command::Cancel { job: id, message };
+    let Outcome::Cancelled { cancelled, stopping } = app.batcher.submit_one(command).await? else {
+        return Err(ApiError::internal());
+    };
+    let (ended, stopped) = (cancelled.len(), stopping.len());
+    tracing::info!(job_id = %id, request_id = %call.request_id, ended, stopping = stopped, "job cancelled");
+    let names = |ids: Vec<muster_domain::JobId>| ids.iter().map(ToString::to_string).collect();
+    json(StatusCode::OK, &CancelResult { cancelled: names(cancelled), stopping: names(stopping) })
+}

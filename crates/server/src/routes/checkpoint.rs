@@ -1,0 +1,72 @@
+//! Checkpoints: opaque bytes, one slot a job.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use muster_store::{Command, StoreExt};
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::extract::{Call, JobPath, empty, read_body, with_type};
+
+use super::reports::epoch;
+
+/// Keeps a checkpoint of a job that is being stopped.
+#[utoipa::path(
+    post, path = "/jobs/{id}/checkpoint", tag = "reports",
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    params(
+        ("id" = String, Path), ("epoch" = i64, Query),
+        ("lease" = Option<u64>, Query), ("worker_id" = Option<String>, Query),
+    ),
+    responses((status = 200, description = "Kept"))
+)]
+pub(crate) async fn save_checkpoint(
+    State(app): State<Shared>,
+    JobPath(id): JobPath,
+    call: Call,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let epoch = epoch(&app, id, &call).await?;
+    let known = app.store.job(id).await?;
+    if known.is_none() {
+        return Err(ApiError::job_not_found());
+    }
+    let bytes = read_body(body, app.config.limits.checkpoint, app.config.body_timeout).await?;
+    if bytes.is_empty() {
+        return Err(ApiError::bad_request("empty_checkpoint", "checkpoint body is empty"));
+    }
+    let (size, request_id) = (bytes.len(), call.request_id);
+    let command = Command::SaveCheckpoint { job: id, caller: call.caller()?, epoch, bytes: bytes.to_vec() };
+    match app.batcher.submit_one(command).await {
+        Ok(_) => {
+            tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, bytes = size, "checkpoint saved");
+            Ok(empty(StatusCode::OK))
+        }
+        Err(error) => {
+            let reason = error.message.as_ref();
+            tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, error = reason, "checkpoint rejected");
+            Err(error)
+        }
+    }
+}
+
+/// The bytes of the checkpoint, exactly as they were sent.
+#[utoipa::path(
+    get, path = "/jobs/{id}/checkpoint", tag = "jobs", params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "The checkpoint", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 204, description = "There is none"),
+    )
+)]
+pub(crate) async fn get_checkpoint(
+    State(app): State<Shared>,
+    JobPath(id): JobPath,
+) -> Result<Response, ApiError> {
+    let view = app.store.job(id).await?.ok_or_else(ApiError::job_not_found)?;
+    match view.checkpoint.filter(|bytes| !bytes.is_empty()) {
+        Some(bytes) => Ok(with_type("application/octet-stream", StatusCode::OK, Body::from(bytes.to_vec()))),
+        None => Ok(empty(StatusCode::NO_CONTENT)),
+    }
+}

@@ -1,0 +1,38 @@
+//! Reads of single jobs.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use muster_protocol::{Job, Why};
+use muster_store::StoreExt;
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::extract::{JobPath, json};
+use crate::view;
+
+/// One job.
+#[utoipa::path(
+    get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
+    responses((status = 200, description = "The job", body = Job))
+)]
+pub(crate) async fn get_job(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
+    let view = app.store.job(id).await?.ok_or_else(ApiError::job_not_found)?;
+    json(StatusCode::OK, &view::job_view(&view))
+}
+
+/// Why a job does not run, or what it does instead of waiting.
+#[utoipa::path(
+    get, path = "/jobs/{id}/why", tag = "jobs", params(("id" = String, Path)),
+    responses((status = 200, description = "Every reason", body = Why))
+)]
+pub(crate) async fn why(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
+    let (job, reasons) = app.store.why(id).await?.ok_or_else(ApiError::job_not_found)?;
+    json(StatusCode::OK, &view::why(&job, &reasons))
+}
+
+/// The tasks of a gang. None can be submitted yet, so none is found.
+#[utoipa::path(get, path = "/gangs/{id}", tag = "jobs", params(("id" = String, Path)))]
+pub(crate) async fn get_gang() -> ApiError {
+    ApiError::gang_not_found()
+}

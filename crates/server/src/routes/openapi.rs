@@ -1,0 +1,145 @@
+//! The OpenAPI document, made from the handlers' own descriptions.
+//!
+//! Guarantee: every operation lists every status it can answer; what all have in common is added here.
+
+use muster_protocol::{
+    BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, Problem,
+    RegisterRequest, SubmitRequest, SyncRequest, SyncResponse, Version, Why, Worker,
+};
+use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Response, Type};
+
+use super::claim::ClaimAnswer;
+use super::{
+    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, sync, system,
+    workers,
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Muster", description = "Jobs, workers and their output."),
+    paths(
+        submit::submit_job,
+        listing::list_jobs,
+        batch::submit_batch,
+        claim::claim_next,
+        jobs::get_job,
+        jobs::why,
+        jobs::get_gang,
+        reports::report_done,
+        reports::report_fail,
+        reports::report_release,
+        reports::job_heartbeat,
+        reports::report_preempted,
+        checkpoint::save_checkpoint,
+        checkpoint::get_checkpoint,
+        cancel::cancel_job,
+        events::job_events,
+        events::stream_events,
+        logs::append_log,
+        logs::read_logs,
+        workers::register,
+        workers::worker_heartbeat,
+        workers::list_workers,
+        sync::sync_worker,
+        system::health,
+        system::healthz,
+        system::readyz,
+        system::metrics,
+        system::version,
+        docs::openapi_document,
+        docs::page,
+    ),
+    components(schemas(
+        BatchItem,
+        BatchResult,
+        CancelResult,
+        ClaimAnswer,
+        Event,
+        Health,
+        HeartbeatAction,
+        Job,
+        LogAppended,
+        Problem,
+        RegisterRequest,
+        SubmitRequest,
+        SyncRequest,
+        SyncResponse,
+        Version,
+        Why,
+        Worker,
+    ))
+)]
+struct Document;
+
+/// The document as JSON text.
+pub(super) fn document() -> Result<String, serde_json::Error> {
+    let mut document = Document::openapi();
+    for (path, item) in &mut document.paths.paths {
+        for (operation, is_post) in operations(item) {
+            add_errors(path, operation, is_post);
+        }
+    }
+    serde_json::to_string(&document)
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool)> {
+    let get = item.get.iter_mut().map(|operation| (operation, false));
+    get.chain(item.post.iter_mut().map(|operation| (operation, true)))
+}
+
+fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
+    let in_path = path.contains('{');
+    let mut statuses = vec![("400", "The request is malformed"), ("503", "The store does not answer")];
+    if in_path || path == "/events" {
+        statuses.push(("404", "Not found"));
+    }
+    if operation.request_body.is_some() || is_post {
+        statuses.push(("408", "The body did not arrive in time"));
+        statuses.push(("413", "The body is too large; the message names the limit"));
+    }
+    if is_post && in_path {
+        statuses.push(("409", "Refused: the job is in another state or held by another"));
+    }
+    for (status, description) in statuses {
+        let entry = operation.responses.responses.entry(status.to_owned());
+        let response = entry.or_insert_with(|| RefOr::T(Response::new(description)));
+        if let RefOr::T(response) = response {
+            add_error_bodies(response);
+        }
+    }
+    let unsupported = operation.responses.responses.get_mut("501");
+    if let Some(RefOr::T(response)) = unsupported {
+        add_error_bodies(response);
+    }
+}
+
+/// Errors are plain text, or a problem object when the client accepts JSON.
+fn add_error_bodies(response: &mut Response) {
+    let text = ObjectBuilder::new().schema_type(Type::String).build();
+    response.content.insert("text/plain".to_owned(), Content::new(Some(text)).into());
+    let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+    response.content.insert("application/problem+json".to_owned(), problem.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_lists_its_errors() {
+        let document: serde_json::Value = serde_json::from_str(&document().unwrap()).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        assert!(paths.len() >= 26, "{}", paths.len());
+        let submit = &paths["/jobs"]["post"]["responses"];
+        for status in ["200", "201", "400", "413", "501", "503"] {
+            assert!(submit[status].is_object(), "{status}: {submit}");
+        }
+        let done = &paths["/jobs/{id}/done"]["post"]["responses"];
+        assert!(done["404"]["content"]["application/problem+json"].is_object(), "{done}");
+        assert!(
+            paths["/jobs/{id}/logs"]["post"]["responses"]["409"]["content"]["application/json"].is_object()
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! `POST /workers/{id}/sync`: reports, heartbeats, claims and stop orders of one worker in one exchange.
+//!
+//! Guarantee: reports, heartbeats and the first claim share one transaction; the answer leaves when
+//! something is to be said, and after the wait at the latest.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use muster_domain::limits::MAX_AHEAD;
+use muster_domain::{Caller, Exit, Job, JobId, Lease, ReportKind, Status, WorkerId};
+use muster_protocol::{ReportResult, SyncRequest, SyncResponse};
+use muster_store::{Answer, Ask, Command, Outcome, Report, StoreExt};
+
+use crate::app::{App, Shared};
+use crate::batcher::Delivery;
+use crate::dispatcher::{Handed, Waiting};
+use crate::edge::RequestId;
+use crate::error::ApiError;
+use crate::extract::{Call, WorkerPath, json, read_body};
+use crate::lenient::{self, lenient_object};
+use crate::view;
+
+use super::claim::claimed_jobs;
+use super::reports::note;
+
+/// Bytes of a message that are kept.
+const MESSAGE_BYTES: usize = 4096;
+
+lenient_object! {
+    struct ReportBody {
+        job_id: String = "job_id",
+        lease: u64 = "lease",
+        kind: muster_protocol::ReportKind = "kind",
+        exit_code: i32 = "exit_code",
+        signal: i32 = "signal",
+        message: String = "message",
+    }
+}
+
+lenient_object! {
+    struct LeaseBody { job_id: String = "job_id", lease: u64 = "lease" }
+}
+
+lenient_object! {
+    struct SyncBody {
+        reports: Vec<ReportBody> = "reports",
+        heartbeats: Vec<LeaseBody> = "heartbeats",
+        max: u32 = "max",
+        wait_ms: u64 = "wait_ms",
+        ahead: u32 = "ahead",
+        orders: bool = "orders",
+        leaving: bool = "leaving",
+    }
+}
+
+/// One thing that the worker said; its result needs no more of it.
+struct Said {
+    job_id: String,
+    lease: u64,
+    /// `None` for a heartbeat.
+    kind: Option<ReportKind>,
+    /// False when the text is no id, so that no command was made of it.
+    asked: bool,
+}
+
+fn report_kind(kind: muster_protocol::ReportKind) -> ReportKind {
+    match kind {
+        muster_protocol::ReportKind::Done => ReportKind::Done,
+        muster_protocol::ReportKind::Failed => ReportKind::Failed,
+        muster_protocol::ReportKind::Released => ReportKind::Released,
+        muster_protocol::ReportKind::Preempted => ReportKind::Preempted,
+    }
+}
+
+/// Every text that a worker sends is cut to what is kept, at a character's end.
+fn cut(mut message: String) -> String {
+    let mut end = message.len().min(MESSAGE_BYTES);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    message.truncate(end);
+    message.retain(|c| c != '\0');
+    message
+}
+
+/// Everything that a worker said, and the commands made of it.
+struct Speech<'a> {
+    worker: &'a WorkerId,
+    said: Vec<Said>,
+    commands: Vec<Command>,
+}
+
+impl Speech<'_> {
+    fn caller(&self, lease: u64) -> Caller {
+        Caller { lease: Some(Lease(lease)), worker: Some(self.worker.clone()) }
+    }
+
+    fn report(&mut self, body: ReportBody) -> Result<(), ApiError> {
+        let (Some(job_id), Some(lease), Some(kind)) = (body.job_id, body.lease, body.kind) else {
+            return Err(ApiError::invalid_body());
+        };
+        let kind = report_kind(kind);
+        let id = job_id.parse::<JobId>();
+        self.said.push(Said { job_id, lease, kind: Some(kind), asked: id.is_ok() });
+        if let Ok(job) = id {
+            let exit = Exit { code: body.exit_code, signal: body.signal };
+            let caller = self.caller(lease);
+            let message = body.message.map(cut);
+            self.commands.push(Command::Report(Report { job, caller, kind, exit, message }));
+        }
+        Ok(())
+    }
+
+    fn heartbeat(&mut self, body: LeaseBody) -> Result<(), ApiError> {
+        let (Some(job_id), Some(lease)) = (body.job_id, body.lease) else {
+            return Err(ApiError::invalid_body());
+        };
+        let id = job_id.parse::<JobId>();
+        self.said.push(Said { job_id, lease, kind: None, asked: id.is_ok() });
+        if let Ok(job) = id {
+            let caller = self.caller(lease);
+            self.commands.push(Command::Heartbeat { job, caller });
+        }
+        Ok(())
+    }
+}
+
+/// Exchanges everything between one worker and the scheduler.
+#[utoipa::path(
+    post, path = "/workers/{id}/sync", tag = "workers", request_body = SyncRequest, params(("id" = String, Path)),
+    responses((status = 200, description = "Results, stop orders and jobs", body = SyncResponse))
+)]
+pub(crate) async fn sync_worker(
+    State(app): State<Shared>,
+    WorkerPath(worker): WorkerPath,
+    call: Call,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let request: SyncBody = lenient::decode(&bytes)?;
+    drop(bytes);
+    let exchange = Exchange { app: &app, worker: &worker, request_id: call.request_id };
+    let response = exchange.run(request).await?;
+    json(StatusCode::OK, &response)
+}
+
+/// One sync under way.
+struct Exchange<'a> {
+    app: &'a App,
+    worker: &'a WorkerId,
+    request_id: RequestId,
+}
+
+impl Exchange<'_> {
+    async fn run(&self, mut request: SyncBody) -> Result<SyncResponse, ApiError> {
+        let leaving = request.leaving.unwrap_or(false);
+        if leaving {
+            self.app.dispatcher.leave(self.worker);
+        }
+        let ask = self.ask(&request).filter(|_| !leaving);
+        let (said, commands) = self.listen(&mut request, ask.as_ref())?;
+        let delivery = self.app.batcher.submit(commands).await?;
+        if let Some(Err(rejection)) = delivery.answers().first() {
+            // The worker is unknown and must register; what was claimed goes back with the delivery.
+            return Err(rejection.clone().into());
+        }
+        let as_of = delivery.as_of;
+        let mut response = self.response();
+        let stopping = self.take(&mut response, delivery, said, ask.is_some())?;
+        self.order(&mut response, stopping);
+        let orders = request.orders.unwrap_or(false);
+        let wait = Duration::from_millis(request.wait_ms.unwrap_or(0)).min(self.app.config.long_poll_max);
+        let urgent = !response.jobs.is_empty() || response.results.iter().any(|result| result.status != 200);
+        let may_wait = !urgent && !leaving && !wait.is_zero();
+        if self.app.hub.is_flagged(self.worker) || (orders && may_wait) {
+            self.read_orders(&mut response).await;
+        }
+        if may_wait && response.stop.is_empty() {
+            let waiting = Waiting { ask, worker: Some(self.worker.clone()), orders, as_of };
+            let handed = self.app.dispatcher.park(waiting, wait).await;
+            self.hand_over(&mut response, handed)?;
+        }
+        Ok(response)
+    }
+
+    fn ask(&self, request: &SyncBody) -> Option<Ask> {
+        let max = request.max.unwrap_or(0).min(self.app.config.limits.page as u32);
+        let ahead = request.ahead.unwrap_or(0).min(MAX_AHEAD);
+        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead })
+    }
+
+    /// The worker's sign of life first, then what it said, and its claim last, so that the claim sees
+    /// the room that the reports made.
+    fn listen(
+        &self,
+        request: &mut SyncBody,
+        ask: Option<&Ask>,
+    ) -> Result<(Vec<Said>, Vec<Command>), ApiError> {
+        let limit = self.app.config.limits.sync_items;
+        let reports = request.reports.take().unwrap_or_default();
+        let heartbeats = request.heartbeats.take().unwrap_or_default();
+        for (field, count) in [("reports", reports.len()), ("heartbeats", heartbeats.len())] {
+            if count > limit {
+                return Err(ApiError::over_limit(field, limit, "entries"));
+            }
+        }
+        let count = reports.len() + heartbeats.len();
+        let mut speech = Speech {
+            worker: self.worker,
+            said: Vec::with_capacity(count),
+            commands: Vec::with_capacity(count + 2),
+        };
+        speech.commands.push(Command::WorkerHeartbeat { worker: self.worker.clone() });
+        reports.into_iter().try_for_each(|report| speech.report(report))?;
+        heartbeats.into_iter().try_for_each(|beat| speech.heartbeat(beat))?;
+        speech.commands.extend(ask.cloned().map(Command::Claim));
+        Ok((speech.said, speech.commands))
+    }
+
+    fn response(&self) -> SyncResponse {
+        SyncResponse {
+            lease_ttl_ms: self.app.config.timeouts.job_heartbeat.as_micros() / 1_000,
+            log_limit_bytes: self.app.config.limits.log_stream,
+            ..SyncResponse::default()
+        }
+    }
+
+    /// Fills in results and jobs; returns the jobs whose heartbeat found a stop order.
+    fn take(
+        &self,
+        response: &mut SyncResponse,
+        delivery: Delivery,
+        said: Vec<Said>,
+        claims: bool,
+    ) -> Result<Vec<Job>, ApiError> {
+        let mut answers = delivery.take();
+        if claims && let Some(answer) = answers.pop() {
+            response.jobs = claimed_jobs(self.app, answer, self.request_id)?;
+        }
+        let mut answers = answers.into_iter().skip(1);
+        let mut stopping = Vec::new();
+        for said in said {
+            let answer = if said.asked { answers.next() } else { None };
+            let result = self.result(said, answer, &mut stopping);
+            response.results.push(result);
+        }
+        Ok(stopping)
+    }
+
+    fn result(&self, said: Said, answer: Option<Answer>, stopping: &mut Vec<Job>) -> ReportResult {
+        let refusal = match answer {
+            None => Some(ApiError::job_not_found()),
+            Some(Err(rejection)) => Some(ApiError::from(rejection)),
+            Some(Ok(Outcome::Reported { job, repeated })) => {
+                if let Some(kind) = said.kind.filter(|_| !repeated) {
+                    note(self.app, &job, kind, self.request_id);
+                }
+                None
+            }
+            Some(Ok(Outcome::Heartbeat(reply))) => {
+                if reply.job.status() == Status::Preempting {
+                    stopping.push(reply.job);
+                }
+                None
+            }
+            Some(Ok(_)) => None,
+        };
+        let (status, message) = match refusal {
+            Some(error) => (error.status.as_u16(), error.message.into_owned()),
+            None => (StatusCode::OK.as_u16(), String::new()),
+        };
+        ReportResult { job_id: said.job_id, lease: said.lease, status, message }
+    }
+
+    /// Adds the orders that the worker was not given a moment ago.
+    fn order(&self, response: &mut SyncResponse, jobs: Vec<Job>) {
+        let grace = self.app.config.grace;
+        let fresh = self.app.dispatcher.fresh(jobs);
+        response.stop.extend(fresh.iter().map(|job| view::stop_order(job, grace)));
+    }
+
+    async fn read_orders(&self, response: &mut SyncResponse) {
+        self.app.hub.unflag(self.worker);
+        match self.app.store.stops(vec![self.worker.clone()]).await {
+            Ok(jobs) => self.order(response, jobs),
+            // What the worker reported is on disk and must be confirmed; orders come with the next sync.
+            Err(error) => {
+                self.app.metrics.store_error();
+                tracing::warn!(%error, worker_id = %self.worker, "stop orders could not be read");
+            }
+        }
+    }
+
+    fn hand_over(&self, response: &mut SyncResponse, handed: Handed) -> Result<(), ApiError> {
+        match handed {
+            Handed::Work(delivery) => {
+                let answer = delivery.take().pop().ok_or_else(ApiError::internal)?;
+                response.jobs = claimed_jobs(self.app, answer, self.request_id)?;
+            }
+            Handed::Stops(jobs) => {
+                let grace = self.app.config.grace;
+                response.stop.extend(jobs.iter().map(|job| view::stop_order(job, grace)));
+            }
+            Handed::Nothing => {}
+        }
+        Ok(())
+    }
+}

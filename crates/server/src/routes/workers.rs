@@ -1,0 +1,106 @@
+//! Workers: registration, heartbeat, list.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use muster_domain::{Resources, WorkerId, WorkerStatus};
+use muster_protocol::{RegisterRequest, Worker};
+use muster_store::{Command, Outcome, StoreExt, WorkerUsage};
+
+use crate::app::Shared;
+use crate::config::Limits;
+use crate::error::ApiError;
+use crate::extract::{Call, WorkerPath, empty, json, read_body};
+use crate::lenient::{self, lenient_object};
+use crate::submission::{ResourcesBody, check_tags, check_text};
+use crate::{clock, view};
+
+lenient_object! {
+    /// A registration as a worker writes it. Status and times must decode and are then ignored.
+    struct RegisterBody {
+        id: String = "id",
+        exec_addr: String = "exec_addr",
+        resources: ResourcesBody = "resources",
+        tags: Vec<String> = "tags",
+        slots: u32 = "slots",
+        hostname: String = "hostname",
+        version: String = "version",
+        status: String = "status",
+        last_heartbeat: jiff::Timestamp = "last_heartbeat",
+        registered_at: jiff::Timestamp = "registered_at",
+    }
+}
+
+impl RegisterBody {
+    fn check(self, limits: &Limits) -> Result<muster_domain::Worker, ApiError> {
+        let id = self.id.unwrap_or_default();
+        if id.is_empty() {
+            return Err(ApiError::bad_request("worker_id_required", "worker id is required").at("id"));
+        }
+        check_text("id", &id, limits.name)?;
+        let exec_addr = self.exec_addr.unwrap_or_default();
+        check_text("exec_addr", &exec_addr, limits.name)?;
+        for (field, text) in [("hostname", &self.hostname), ("version", &self.version)] {
+            check_text(field, text.as_deref().unwrap_or_default(), limits.name)?;
+        }
+        let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
+        let now = clock::now();
+        Ok(muster_domain::Worker {
+            id: WorkerId::new(id),
+            exec_addr,
+            resources: resources.unwrap_or_default(),
+            tags: check_tags(self.tags.unwrap_or_default(), limits)?,
+            slots: self.slots,
+            hostname: self.hostname,
+            version: self.version,
+            status: WorkerStatus::Active,
+            last_heartbeat: now,
+            registered_at: now,
+        })
+    }
+}
+
+/// Makes a worker known, or changes what is known of it.
+#[utoipa::path(
+    post, path = "/workers/register", tag = "workers", request_body = RegisterRequest,
+    responses((status = 201, description = "Known now", body = Worker))
+)]
+pub(crate) async fn register(
+    State(app): State<Shared>,
+    call: Call,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let worker = lenient::decode::<RegisterBody>(&bytes)?.check(&app.config.limits)?;
+    let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {
+        return Err(ApiError::internal());
+    };
+    tracing::info!(worker_id = %worker.id, request_id = %call.request_id, exec_addr = worker.exec_addr, "worker registered");
+    let usage = WorkerUsage { worker, used: Resources::default(), running: 0 };
+    json(StatusCode::CREATED, &view::worker(&usage))
+}
+
+/// Shows that a worker is alive.
+#[utoipa::path(
+    post, path = "/workers/{id}/heartbeat", tag = "workers", params(("id" = String, Path)),
+    responses((status = 200, description = "Noted"))
+)]
+pub(crate) async fn worker_heartbeat(
+    State(app): State<Shared>,
+    WorkerPath(worker): WorkerPath,
+) -> Result<Response, ApiError> {
+    app.batcher.submit_one(Command::WorkerHeartbeat { worker }).await?;
+    Ok(empty(StatusCode::OK))
+}
+
+/// All workers, with what their jobs take.
+#[utoipa::path(
+    get, path = "/workers", tag = "workers",
+    responses((status = 200, description = "The workers", body = Vec<Worker>))
+)]
+pub(crate) async fn list_workers(State(app): State<Shared>) -> Result<Response, ApiError> {
+    let workers = app.store.workers().await?;
+    let shown: Vec<Worker> = workers.iter().map(view::worker).collect();
+    json(StatusCode::OK, &shown)
+}

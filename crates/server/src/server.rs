@@ -1,0 +1,227 @@
+//! A scheduler from start to shutdown.
+//!
+//! Guarantees: when [`Server::start`] returns, the scheduler answers; [`RunningServer::shutdown`] takes
+//! no longer than the drain timeout plus a moment, and stops in this order: no new connections, parked
+//! requests answered, open requests finished, loops stopped, leadership given up, store closed.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use muster_store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::app::{App, Shared};
+use crate::batcher::{Batcher, CommitterParts};
+use crate::config::ServerConfig;
+use crate::dispatcher::Dispatcher;
+use crate::error::ServerError;
+use crate::health::StoreHealth;
+use crate::journal::Journal;
+use crate::listener::{self, Connections};
+use crate::logs::LogStore;
+use crate::metrics::Metrics;
+use crate::wake::{self, WakeHub};
+use crate::{ids, loops, routes};
+
+/// What the loops and the store get to finish after the requests have.
+const CLOSING_BOUND: Duration = Duration::from_secs(5);
+
+/// Where a scheduler listens.
+#[derive(Debug)]
+pub enum Listen {
+    Address(SocketAddr),
+    /// A socket that is bound already.
+    Socket(TcpListener),
+    /// Nowhere: it is reached through [`RunningServer::router`] only.
+    InProcess,
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl From<TcpListener> for Listen {
+    fn from(listener: TcpListener) -> Self {
+        Self::Socket(listener)
+    }
+}
+
+/// Starts schedulers.
+#[derive(Debug)]
+pub struct Server;
+
+/// A scheduler that serves. Dropping it without [`shutdown`](Self::shutdown) leaves it to the runtime's end.
+#[derive(Debug)]
+pub struct RunningServer {
+    addr: Option<SocketAddr>,
+    app: Shared,
+    router: Router,
+    stages: Stages,
+    connections: Option<Connections>,
+    background: Vec<JoinHandle<()>>,
+    committer: JoinHandle<()>,
+}
+
+/// The signals of the shutdown, one after the other.
+#[derive(Debug)]
+struct Stages {
+    closing: watch::Sender<bool>,
+    loops: watch::Sender<bool>,
+    committer: watch::Sender<bool>,
+}
+
+/// Resolves when the signal is given or its owner is gone.
+async fn given(mut signal: watch::Receiver<bool>) {
+    let _ = signal.wait_for(|given| *given).await;
+}
+
+impl Server {
+    /// Starts a scheduler on `store`. Must be called within a tokio runtime.
+    pub async fn start(
+        config: ServerConfig,
+        store: Arc<dyn Store>,
+        listen: impl Into<Listen>,
+    ) -> Result<RunningServer, ServerError> {
+        let listener = bind(listen.into()).await?;
+        let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let logs = LogStore::open(&config.data_dir, config.limits.log_stream)
+            .map_err(|source| ServerError::DataDir { path: config.data_dir.clone(), source })?;
+        let logs = Arc::new(logs);
+        let metrics = Arc::new(Metrics::new()?);
+        let hub = Arc::new(WakeHub::new());
+        let health = Arc::new(StoreHealth::new());
+        let parts = CommitterParts {
+            store: Arc::clone(&store),
+            metrics: Arc::clone(&metrics),
+            hub: Arc::clone(&hub),
+            health: Arc::clone(&health),
+            ended: Arc::clone(&logs) as Arc<dyn crate::batcher::EndListener>,
+        };
+        let (batcher, committer) = Batcher::new(config.queue_capacity, parts);
+        let dispatcher = Dispatcher::new(
+            Arc::clone(&store),
+            batcher.clone(),
+            Arc::clone(&hub),
+            Arc::clone(&metrics),
+            config.safety_tick,
+        );
+        let stages = Stages {
+            closing: watch::Sender::new(false),
+            loops: watch::Sender::new(false),
+            committer: watch::Sender::new(false),
+        };
+        let app = Arc::new(App {
+            batches: Semaphore::new(config.limits.batches_at_once.max(1)),
+            config,
+            store,
+            batcher,
+            dispatcher: Arc::new(dispatcher),
+            hub,
+            metrics,
+            journal: Journal::new(),
+            logs,
+            instance_id: ids::instance(),
+            started: Instant::now(),
+            closing: stages.closing.subscribe(),
+        });
+        let router = routes::router(Arc::clone(&app));
+        let committer = tokio::spawn(committer.run(given(stages.committer.subscribe())));
+        let background = spawn_background(&app, &health, &stages);
+        let connections = listener.map(|listener| {
+            listener::serve(listener, router.clone(), &app.config, stages.closing.subscribe())
+        });
+        Ok(RunningServer { addr, app, router, stages, connections, background, committer })
+    }
+}
+
+async fn bind(listen: Listen) -> Result<Option<TcpListener>, ServerError> {
+    match listen {
+        Listen::InProcess => Ok(None),
+        Listen::Socket(listener) => Ok(Some(listener)),
+        Listen::Address(address) => {
+            let bound = TcpListener::bind(address).await;
+            bound.map(Some).map_err(|source| ServerError::Listen { address, source })
+        }
+    }
+}
+
+fn spawn_background(app: &Shared, health: &Arc<StoreHealth>, stages: &Stages) -> Vec<JoinHandle<()>> {
+    let stop = || given(stages.loops.subscribe());
+    let dispatch = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { app.dispatcher.run(stop).await })
+    };
+    let listen = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = wake::listen(app.store.as_ref(), &app.hub) => {}
+                () = stop => {}
+            }
+        })
+    };
+    let reap = {
+        let (app, health, stop) = (Arc::clone(app), Arc::clone(health), stop());
+        tokio::spawn(async move { loops::reap(&app, &health, stop).await })
+    };
+    let plan = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::plan(&app, stop).await })
+    };
+    let retain = {
+        let (app, health, stop) = (Arc::clone(app), Arc::clone(health), stop());
+        tokio::spawn(async move { loops::retain(&app, &health, stop).await })
+    };
+    vec![dispatch, listen, reap, plan, retain]
+}
+
+impl RunningServer {
+    /// Where it listens; `None` when it does not.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.addr
+    }
+
+    /// The API as a service, for callers in the same process.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// Stops. True when every open request was finished within the drain timeout.
+    pub async fn shutdown(self) -> bool {
+        let drain = self.app.config.drain_timeout;
+        self.stages.closing.send_replace(true);
+        self.app.dispatcher.close();
+        let drained = match self.connections {
+            Some(connections) => connections.finish(drain).await,
+            None => true,
+        };
+        if !drained {
+            tracing::warn!("open requests were cut off at shutdown");
+        }
+        self.stages.loops.send_replace(true);
+        stop_all(self.background).await;
+        self.stages.committer.send_replace(true);
+        stop_all(vec![self.committer]).await;
+        if tokio::time::timeout(CLOSING_BOUND, self.app.store.close()).await.is_err() {
+            tracing::warn!("the store did not close in time");
+        }
+        drained
+    }
+}
+
+/// Waits for tasks that were told to stop; one that does not is aborted.
+async fn stop_all(tasks: Vec<JoinHandle<()>>) {
+    let deadline = tokio::time::Instant::now() + CLOSING_BOUND;
+    for mut task in tasks {
+        if tokio::time::timeout_at(deadline, &mut task).await.is_err() {
+            tracing::warn!("a background task did not stop in time");
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! From the body of a submit to a job's specification, within the limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_domain::limits::{DEFAULT_MAX_ATTEMPTS, MAX_ATTEMPTS};
+use muster_domain::{JobSpec, Program, QueueName, Resources, Span};
+use muster_store::NewJob;
+
+use crate::config::{Limits, ServerConfig};
+use crate::error::ApiError;
+use crate::ids;
+use crate::lenient::lenient_object;
+
+/// Time that is left for the report between the kill and the moment the process is taken for gone.
+const GRACE_MARGIN_SECONDS: u64 = 5;
+/// More of anything than this is a mistake.
+const MAX_AMOUNT: u64 = 1 << 50;
+
+lenient_object! {
+    /// Amounts as a client writes them.
+    pub(crate) struct ResourcesBody {
+        cpus: f64 = "cpus",
+        memory_mb: u64 = "memory_mb",
+        vram_mb: u64 = "vram_mb",
+        gpus: u64 = "gpus",
+        counters: BTreeMap<String, u64> = "counters",
+    }
+}
+
+lenient_object! {
+    /// One job as a client writes it.
+    pub(crate) struct SubmitBody {
+        reference: String = "ref",
+        command: String = "command",
+        argv: Vec<String> = "argv",
+        name: String = "name",
+        env: BTreeMap<String, String> = "env",
+        working_dir: String = "working_dir",
+        depends_on: Vec<String> = "depends_on",
+        resources: ResourcesBody = "resources",
+        tags: Vec<String> = "tags",
+        priority: i64 = "priority",
+        queue_name: String = "queue_name",
+        max_retries: i64 = "max_retries",
+        grace_seconds: i64 = "grace_seconds",
+        gang_size: i64 = "gang_size",
+        idempotency_key: String = "idempotency_key",
+    }
+}
+
+impl ResourcesBody {
+    pub(crate) fn check(self, limits: &Limits) -> Result<Resources, ApiError> {
+        let cpus = self.cpus.unwrap_or(0.0);
+        if !(0.0..=1e9).contains(&cpus) {
+            return Err(ApiError::invalid_field("cpus", "cpus must be a number from 0 to 1000000000"));
+        }
+        let counters = self.counters.unwrap_or_default();
+        if counters.len() > limits.counters {
+            return Err(ApiError::over_limit("counters", limits.counters, "entries"));
+        }
+        for name in counters.keys() {
+            check_text("counters", name, limits.name)?;
+        }
+        let amounts = Resources {
+            // A need is never rounded down, or two halves of less than a thousandth would be free.
+            cpu_millis: (cpus * 1e3).ceil() as u64,
+            memory_mb: self.memory_mb.unwrap_or(0),
+            vram_mb: self.vram_mb.unwrap_or(0),
+            gpus: self.gpus.unwrap_or(0),
+            counters,
+        };
+        let fixed = [("memory_mb", amounts.memory_mb), ("vram_mb", amounts.vram_mb), ("gpus", amounts.gpus)];
+        let named = amounts.counters.values().map(|amount| ("counters", *amount));
+        match fixed.into_iter().chain(named).find(|(_, amount)| *amount > MAX_AMOUNT) {
+            Some((field, _)) => {
+                Err(ApiError::invalid_field(field, format!("{field} must be at most {MAX_AMOUNT}")))
+            }
+            None => Ok(amounts),
+        }
+    }
+}
+
+/// Refuses text that is too long or that no process and no database could take.
+pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), ApiError> {
+    if text.len() > limit {
+        return Err(ApiError::over_limit(field, limit, "bytes"));
+    }
+    if text.contains('\0') {
+        return Err(ApiError::invalid_field(field, format!("{field} must not contain a NUL character")));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_tags(tags: Vec<String>, limits: &Limits) -> Result<BTreeSet<String>, ApiError> {
+    if tags.len() > limits.tags {
+        return Err(ApiError::over_limit("tags", limits.tags, "entries"));
+    }
+    for tag in &tags {
+        check_text("tags", tag, limits.name)?;
+    }
+    Ok(tags.into_iter().filter(|tag| !tag.is_empty()).collect())
+}
+
+fn optional(field: &'static str, text: Option<String>, limit: usize) -> Result<Option<String>, ApiError> {
+    let text = text.filter(|text| !text.is_empty());
+    if let Some(text) = &text {
+        check_text(field, text, limit)?;
+    }
+    Ok(text)
+}
+
+impl SubmitBody {
+    /// The job that is asked for, or what is wrong with it. The order of the checks is part of the API.
+    pub(crate) fn into_new_job(mut self, config: &ServerConfig) -> Result<NewJob, ApiError> {
+        let limits = &config.limits;
+        let program = self.program(limits)?;
+        if self.gang_size.is_some_and(|size| size > 1) {
+            return Err(ApiError::gangs_unsupported());
+        }
+        let depends_on = self.depends_on.take().unwrap_or_default();
+        if depends_on.len() > limits.dependencies {
+            return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
+        }
+        let reference = optional("ref", self.reference.take(), limits.name)?;
+        let spec = self.spec(program, config)?;
+        Ok(NewJob { id: ids::job(), spec: Arc::new(spec), reference, depends_on })
+    }
+
+    fn program(&mut self, limits: &Limits) -> Result<Program, ApiError> {
+        let command = self.command.take().unwrap_or_default();
+        let argv = self.argv.take().unwrap_or_default();
+        match (command.trim().is_empty(), argv.is_empty()) {
+            (true, true) => {
+                Err(ApiError::bad_request("command_required", "command is required").at("command"))
+            }
+            (false, true) => {
+                check_text("command", &command, limits.command)?;
+                Ok(Program::Shell(command))
+            }
+            // With both, the arguments say how to run it; the line is derived from them.
+            (_, false) => {
+                let total: usize = argv.iter().map(|word| word.len() + 1).sum();
+                if total > limits.command {
+                    return Err(ApiError::over_limit("argv", limits.command, "bytes"));
+                }
+                argv.iter().try_for_each(|word| check_text("argv", word, limits.command))?;
+                if argv[0].is_empty() {
+                    return Err(ApiError::invalid_field("argv", "argv must begin with a program"));
+                }
+                Ok(Program::Argv(argv))
+            }
+        }
+    }
+
+    fn spec(self, program: Program, config: &ServerConfig) -> Result<JobSpec, ApiError> {
+        let limits = &config.limits;
+        let name = optional("name", self.name, limits.name)?;
+        let queue = optional("queue_name", self.queue_name, limits.name)?;
+        Ok(JobSpec {
+            program,
+            name,
+            env: check_env(self.env.unwrap_or_default(), limits)?,
+            working_dir: optional("working_dir", self.working_dir, limits.path)?,
+            resources: self.resources.map(|amounts| amounts.check(limits)).transpose()?,
+            tags: check_tags(self.tags.unwrap_or_default(), limits)?,
+            queue: queue.map(QueueName::new),
+            priority: check_priority(self.priority.unwrap_or(0))?,
+            max_attempts: check_attempts(self.max_retries)?,
+            depends_on: Vec::new(),
+            grace: check_grace(self.grace_seconds, config)?,
+            idempotency_key: optional("idempotency_key", self.idempotency_key, limits.name)?,
+            gang: None,
+        })
+    }
+}
+
+fn check_env(env: BTreeMap<String, String>, limits: &Limits) -> Result<BTreeMap<String, String>, ApiError> {
+    let size: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    if size > limits.env {
+        return Err(ApiError::over_limit("env", limits.env, "bytes"));
+    }
+    for (name, value) in &env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            let message = format!("env has the name or value of {name:?}, which no environment can hold");
+            return Err(ApiError::invalid_field("env", message));
+        }
+    }
+    Ok(env)
+}
+
+fn check_priority(priority: i64) -> Result<i32, ApiError> {
+    i32::try_from(priority).map_err(|_| {
+        let message = format!("priority must be from {} to {}", i32::MIN, i32::MAX);
+        ApiError::invalid_field("priority", message)
+    })
+}
+
+fn check_attempts(max_retries: Option<i64>) -> Result<u32, ApiError> {
+    let Some(given) = max_retries else { return Ok(DEFAULT_MAX_ATTEMPTS) };
+    let fits = u32::try_from(given).ok().filter(|attempts| (1..=MAX_ATTEMPTS).contains(attempts));
+    fits.ok_or_else(|| {
+        ApiError::invalid_field("max_retries", format!("max_retries must be from 1 to {MAX_ATTEMPTS}"))
+    })
+}
+
+fn check_grace(seconds: Option<i64>, config: &ServerConfig) -> Result<Option<Span>, ApiError> {
+    let Some(given) = seconds else { return Ok(None) };
+    let most = (config.timeouts.preempt.as_micros() / 1_000_000).saturating_sub(GRACE_MARGIN_SECONDS);
+    let fits = u32::try_from(given).ok().filter(|seconds| u64::from(*seconds) <= most);
+    fits.map(|seconds| Some(Span::from_secs(seconds))).ok_or_else(|| {
+        ApiError::invalid_field("grace_seconds", format!("grace_seconds must be from 0 to {most}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lenient;
+
+    fn check(body: &str) -> Result<NewJob, ApiError> {
+        lenient::decode::<SubmitBody>(body.as_bytes())?.into_new_job(&ServerConfig::default())
+    }
+
+    fn message(body: &str) -> String {
+        check(body).unwrap_err().message.into_owned()
+    }
+
+    #[test]
+    fn a_command_or_arguments_are_required() {
+        for body in ["{}", r#"{"command":""}"#, r#"{"command":" \t"}"#, "null", r#"{"argv":[]}"#] {
+            assert_eq!(message(body), "command is required", "{body}");
+        }
+        assert!(check(r#"{"argv":["true"]}"#).is_ok());
+    }
+
+    #[test]
+    fn the_gang_check_comes_before_the_rest() {
+        let body = r#"{"command":"x","gang_size":2,"depends_on":["a"],"priority":99999999999}"#;
+        assert_eq!(check(body).unwrap_err().status.as_u16(), 501);
+        for size in ["1", "0", "-3"] {
+            assert!(check(&format!(r#"{{"command":"x","gang_size":{size}}}"#)).is_ok());
+        }
+    }
+
+    #[test]
+    fn limits_are_named_with_their_value() {
+        let long = "x".repeat(200_000);
+        let command = message(&format!(r#"{{"command":"{long}"}}"#));
+        assert_eq!(command, "command exceeds the limit of 131072 bytes");
+        let name = message(&format!(r#"{{"command":"x","name":"{}"}}"#, &long[..300]));
+        assert_eq!(name, "name exceeds the limit of 256 bytes");
+        assert_eq!(message(r#"{"command":"x","max_retries":0}"#), "max_retries must be from 1 to 1000");
+        assert_eq!(message(r#"{"command":"x","grace_seconds":41}"#), "grace_seconds must be from 0 to 40");
+        assert!(message("{\"command\":\"a\\u0000b\"}").contains("NUL"));
+    }
+
+    #[test]
+    fn defaults_and_amounts_are_taken_over() {
+        let spec = check(r#"{"command":"x","resources":{"cpus":0.0005,"vram_mb":8}}"#).unwrap().spec;
+        assert_eq!(spec.max_attempts, 3);
+        let amounts = spec.resources.clone().unwrap();
+        assert_eq!((amounts.cpu_millis, amounts.vram_mb), (1, 8));
+        assert!(check(r#"{"command":"x"}"#).unwrap().spec.resources.is_none());
+        assert!(check(r#"{"command":"x","resources":{}}"#).unwrap().spec.resources.is_some());
+    }
+}

@@ -1,0 +1,102 @@
+//! Wake-ups: what a commit of this instance or of another one tells the parked requests and the streams.
+//!
+//! Guarantee: a wake-up that comes while nobody listens is not lost; it is kept as a changed generation,
+//! which the next listener compares with the one it has seen.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use muster_domain::WorkerId;
+use muster_store::{Store, Wake};
+use tokio::sync::{Notify, watch};
+
+/// Workers with waiting orders that are remembered at most; the safety tick finds the others.
+const MAX_FLAGGED: usize = 10_000;
+
+/// The meeting point of all wake-ups of one instance.
+#[derive(Debug)]
+pub(crate) struct WakeHub {
+    work: AtomicU64,
+    dispatcher: Notify,
+    flagged: Mutex<HashSet<WorkerId>>,
+    events: watch::Sender<u64>,
+}
+
+impl WakeHub {
+    pub(crate) fn new() -> Self {
+        Self {
+            work: AtomicU64::new(0),
+            dispatcher: Notify::new(),
+            flagged: Mutex::new(HashSet::new()),
+            events: watch::Sender::new(0),
+        }
+    }
+
+    /// Passes a wake-up on.
+    pub(crate) fn publish(&self, wake: &Wake) {
+        if wake.work {
+            self.work.fetch_add(1, Ordering::AcqRel);
+        }
+        if !wake.stops.is_empty() {
+            let mut flagged = self.flagged();
+            if flagged.len() > MAX_FLAGGED {
+                flagged.clear();
+            }
+            flagged.extend(wake.stops.iter().cloned());
+        }
+        if wake.work || !wake.stops.is_empty() {
+            self.dispatcher.notify_one();
+        }
+        if wake.events {
+            self.events.send_modify(|generation| *generation += 1);
+        }
+    }
+
+    /// Changes with every commit that may have made work claimable.
+    pub(crate) fn work_generation(&self) -> u64 {
+        self.work.load(Ordering::Acquire)
+    }
+
+    /// Lets parked claims be tried again, although nothing is known to have changed.
+    pub(crate) fn expect_work(&self) {
+        self.publish(&Wake { work: true, ..Wake::default() });
+    }
+
+    /// Sends the dispatcher round without a change.
+    pub(crate) fn poke(&self) {
+        self.dispatcher.notify_one();
+    }
+
+    /// Waits until the dispatcher has something to look at.
+    pub(crate) async fn dispatcher_wanted(&self) {
+        self.dispatcher.notified().await;
+    }
+
+    pub(crate) fn is_flagged(&self, worker: &WorkerId) -> bool {
+        self.flagged().contains(worker)
+    }
+
+    /// Takes the flag of `worker` down, since its orders are being read.
+    pub(crate) fn unflag(&self, worker: &WorkerId) {
+        self.flagged().remove(worker);
+    }
+
+    /// A counter that changes whenever events were appended.
+    pub(crate) fn event_feed(&self) -> watch::Receiver<u64> {
+        self.events.subscribe()
+    }
+
+    fn flagged(&self) -> MutexGuard<'_, HashSet<WorkerId>> {
+        self.flagged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes on what other instances on the same store did.
+pub(crate) async fn listen(store: &dyn Store, hub: &WakeHub) {
+    let mut wakes = store.wakes();
+    while let Some(wake) = wakes.next().await {
+        hub.publish(&wake);
+    }
+}
