@@ -18,9 +18,8 @@ pub struct OutputQuery {
     pub stream: LogStream,
     /// The newest attempt when absent.
     pub attempt: Option<u32>,
-    /// Bytes to leave out at the start of the stream.
-    pub offset: u64,
-    /// Go on until the attempt has ended and all of its output was delivered.
+    /// Go on until the attempt has ended and all of its output was delivered; without an attempt, until
+    /// the job has.
     pub follow: bool,
 }
 
@@ -65,9 +64,6 @@ impl Client {
             },
         );
         target.add_some("attempt", query.attempt.map(|attempt| attempt.to_string()).as_deref());
-        if query.offset > 0 {
-            target.add("offset", &query.offset.to_string());
-        }
         if query.follow {
             target.add("follow", "true");
         }

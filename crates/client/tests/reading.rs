@@ -53,15 +53,10 @@ async fn a_batch_is_a_bare_array_and_says_whether_it_is_atomic() {
 
 #[tokio::test]
 async fn output_names_the_stream_and_ends() {
-    let query = OutputQuery {
-        job_id: "job-1".into(),
-        stream: LogStream::Stderr,
-        attempt: Some(2),
-        offset: 5,
-        follow: true,
-    };
+    let query =
+        OutputQuery { job_id: "job-1".into(), stream: LogStream::Stderr, attempt: Some(2), follow: true };
     let mut reader = client().output(&query).await.unwrap();
-    assert_eq!(reader.next().await.unwrap().unwrap(), "stream=stderr&attempt=2&offset=5&follow=true");
+    assert_eq!(reader.next().await.unwrap().unwrap(), "stream=stderr&attempt=2&follow=true");
     assert_eq!(reader.next().await.unwrap(), None);
 }
 

@@ -1,2 +1,27 @@
-//! Entry point.
-fn main() {}
+//! The program for people: the command line, and `muster up`.
+
+mod args;
+mod commands;
+mod config_file;
+mod embedded;
+mod environment;
+mod exit;
+mod failure;
+mod follow;
+mod job_reference;
+mod job_request;
+mod output;
+mod program;
+mod reference;
+mod settings;
+mod signals;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The worker starts this same program as its keeper; nothing else may happen then.
+    if let Some(code) = muster_worker_agent::keeper::run_from_arguments() {
+        return code;
+    }
+    ExitCode::from(program::main())
+}

@@ -1,0 +1,150 @@
+//! The commands that look at jobs, and those that act on jobs that are there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use muster_protocol::JobStatus;
+
+use super::amounts::{self, Since};
+
+const LS_EXAMPLES: &str = "\
+Examples:
+  muster ls --status failed --since 1d
+  muster ls --status pending --status blocked --queue nightly
+  muster ls --all --json | jq -r '.[].id'";
+
+/// `muster ls`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = LS_EXAMPLES)]
+pub(crate) struct LsArgs {
+    /// Only jobs in this state; may be repeated or given as a list with commas
+    #[arg(long = "status", short, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
+    pub(crate) statuses: Vec<JobStatus>,
+    /// Only jobs of this queue
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+    /// Only jobs with this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Only jobs that require this tag
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Option<String>,
+    /// Only jobs submitted since then: 2h, 2026-05-05 or 2026-05-05T08:33:00Z
+    #[arg(long, value_name = "TIME", value_parser = amounts::since)]
+    pub(crate) since: Option<Since>,
+    /// How many jobs to list
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, conflicts_with = "all")]
+    pub(crate) limit: u32,
+    /// List all jobs, however many
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// Print the ids only
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+}
+
+fn status(text: &str) -> Result<JobStatus, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_lowercase())).map_err(|_| {
+        format!(
+            "{text:?} is no status; there are pending, blocked, reserved, running, preempting, preempted, \
+             done, failed and cancelled"
+        )
+    })
+}
+
+/// `muster show`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShowArgs {
+    /// The job: its id, or the beginning of it
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+}
+
+/// `muster why`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WhyArgs {
+    /// The job: its id, or the beginning of it
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+}
+
+/// `muster logs`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LogsArgs {
+    /// The job: its id, or the beginning of it
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+    /// Go on with new output until the job has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// The output of this attempt [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attempt: Option<u32>,
+    /// Only what the job wrote to its standard output
+    #[arg(long, conflicts_with = "stderr")]
+    pub(crate) stdout: bool,
+    /// Only what the job wrote to its standard error; it goes to standard output then
+    #[arg(long)]
+    pub(crate) stderr: bool,
+}
+
+/// `muster wait`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WaitArgs {
+    /// The jobs: their ids, or the beginnings of them
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+    /// Give up after this time, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = amounts::duration)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// `muster cancel`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CancelArgs {
+    /// The jobs: their ids, or the beginnings of them
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
+/// `muster events`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EventsArgs {
+    /// The job: its id, or the beginning of it; without one, all jobs are followed
+    #[arg(value_name = "JOB", required_unless_present = "follow")]
+    pub(crate) job: Option<String>,
+    /// Go on with new events as they come
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}
+
+/// The shells that completions are made for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+/// `muster completions`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  muster completions bash > ~/.local/share/bash-completion/completions/muster
+  muster completions zsh > \"${fpath[1]}/_muster\"
+  muster completions fish > ~/.config/fish/completions/muster.fish")]
+pub(crate) struct CompletionsArgs {
+    #[arg(value_name = "SHELL", value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// `muster reference`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReferenceArgs {
+    /// The directory to write the pages into; without one they are printed
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}

@@ -1,0 +1,16 @@
+//! One file per verb. Each takes its arguments and the settings, and returns the exit code.
+
+pub(crate) mod cancel;
+pub(crate) mod completions;
+pub(crate) mod events;
+pub(crate) mod logs;
+pub(crate) mod ls;
+pub(crate) mod reference;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod submit;
+pub(crate) mod up;
+pub(crate) mod version;
+pub(crate) mod wait;
+pub(crate) mod why;
+pub(crate) mod workers;

@@ -1,0 +1,148 @@
+//! `muster run`: one job in the foreground, with its output, its exit code and Ctrl-C.
+
+use muster_client::{Client, ClientError};
+use muster_protocol::{Job, SubmitRequest};
+use tokio::task::JoinHandle;
+
+use super::submit::print_job;
+use crate::args::RunArgs;
+use crate::embedded::{self, Embedded};
+use crate::exit;
+use crate::failure::is_broken_pipe;
+use crate::follow::{Follower, Sink, Streams, follow};
+use crate::job_request;
+use crate::output::note;
+use crate::settings::Settings;
+use crate::signals::Signals;
+
+/// A person who watches wants to see the first failure, not the third.
+const ATTEMPTS: i64 = 1;
+
+pub(crate) async fn run(args: &RunArgs, settings: &Settings) -> anyhow::Result<u8> {
+    let mut signals = Signals::listen()?;
+    let mut private = None;
+    let client = find_scheduler(args, settings, &mut private).await?;
+    let code = run_on(args, settings, client, &mut signals).await;
+    if let Some(embedded) = private {
+        embedded.stop_now().await;
+    }
+    code
+}
+
+/// A client of the scheduler that was named, or answers at the usual place, or is started for this job.
+async fn find_scheduler(
+    args: &RunArgs,
+    settings: &Settings,
+    private: &mut Option<Embedded>,
+) -> anyhow::Result<Client> {
+    if args.private {
+        return Ok(private.insert(Embedded::start_private().await?).client());
+    }
+    let client = settings.client()?;
+    if settings.url_is_explicit {
+        return Ok(client);
+    }
+    match client.health().await {
+        Err(ClientError::Unreachable { .. }) if args.keep => embedded::start_in_background(settings).await,
+        Err(ClientError::Unreachable { .. }) if args.detach => anyhow::bail!(
+            "no scheduler answers at {}, and --detach needs one that goes on: start it with `muster up`, \
+             or add --keep",
+            client.url()
+        ),
+        Err(ClientError::Unreachable { .. }) => {
+            note(&format!("no scheduler answers at {}; using a private one for this job", client.url()));
+            Ok(private.insert(Embedded::start_private().await?).client())
+        }
+        Ok(_) | Err(_) => Ok(client),
+    }
+}
+
+async fn run_on(
+    args: &RunArgs,
+    settings: &Settings,
+    client: Client,
+    signals: &mut Signals,
+) -> anyhow::Result<u8> {
+    let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command).await?;
+    request.max_retries.get_or_insert(ATTEMPTS);
+    let job = client.submit(&request).await?;
+    if args.detach {
+        print_job(&job, settings)?;
+        return Ok(exit::OK);
+    }
+    for warning in &job.warnings {
+        note(warning);
+    }
+    let sink = Sink { streams: Streams::Both, json: settings.screen.json };
+    let follower = Follower { client: client.clone(), job_id: job.id.clone(), first_attempt: 1, sink };
+    let following = tokio::spawn(follow(follower));
+    let ended = match watch(following, &client, &job.id, signals).await? {
+        Watched::Ended(job) => job,
+        Watched::Left(code) => return Ok(code),
+    };
+    sink.end(&ended)?;
+    tell_end(&ended);
+    Ok(exit::of_job(&ended))
+}
+
+enum Watched {
+    Ended(Box<Job>),
+    /// Somebody would not wait for the end.
+    Left(u8),
+}
+
+/// Waits for the end of the job; the first signal cancels it, the second leaves.
+async fn watch(
+    mut following: JoinHandle<anyhow::Result<Job>>,
+    client: &Client,
+    id: &str,
+    signals: &mut Signals,
+) -> anyhow::Result<Watched> {
+    let mut cancelling = false;
+    loop {
+        tokio::select! {
+            followed = &mut following => {
+                return match followed? {
+                    Ok(job) => Ok(Watched::Ended(Box::new(job))),
+                    Err(error) if is_broken_pipe(&error) => {
+                        // Nobody reads any more; a plain command would have died of it.
+                        cancel(client, id).await;
+                        Ok(Watched::Left(exit::BROKEN_PIPE))
+                    }
+                    Err(error) => Err(error.context(format!("lost sight of {id}, which may still run"))),
+                };
+            }
+            code = signals.next() => {
+                if cancelling {
+                    note(&format!("leaving; {id} may still run"));
+                    following.abort();
+                    return Ok(Watched::Left(code));
+                }
+                cancelling = true;
+                note(&format!("cancelling {id}; once more leaves at once"));
+                let (client, id) = (client.clone(), id.to_owned());
+                tokio::spawn(async move { cancel(&client, &id).await });
+            }
+        }
+    }
+}
+
+async fn cancel(client: &Client, id: &str) {
+    if let Err(error) = client.cancel(id).await {
+        // A job that has just ended cannot be cancelled, and need not be.
+        if error.status().is_none_or(|status| status.as_u16() != 409) {
+            note(&format!("cannot cancel {id}: {error}"));
+        }
+    }
+}
+
+/// Says what the exit code alone does not.
+fn tell_end(job: &Job) {
+    let code = exit::of_job(job);
+    match &job.reason {
+        Some(reason) if code == exit::NO_EXIT_CODE || code == exit::CANCELLED => {
+            note(&format!("{}: {reason}", job.id));
+        }
+        _ => {}
+    }
+}

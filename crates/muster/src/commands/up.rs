@@ -1,0 +1,140 @@
+//! `muster up`: scheduler and worker in one process, until a signal ends them.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use muster_client::Client;
+use muster_logging::{LogFormat, LogSettings, LogTarget};
+use muster_worker_agent::{ExitSummary, Shutdown};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::args::UpArgs;
+use crate::embedded::Embedded;
+use crate::exit;
+use crate::failure::UsageError;
+use crate::output::{json, note};
+use crate::settings::{Settings, StoreChoice, UpSettings};
+use crate::signals::Signals;
+
+/// A worker that takes longer is announced nevertheless; its log says what keeps it.
+const REGISTER_BOUND: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// What programs learn when it is ready.
+#[derive(Serialize)]
+struct Ready<'a> {
+    url: &'a str,
+    data_dir: String,
+    store: &'static str,
+    slots: u32,
+}
+
+pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8> {
+    let up = UpSettings::resolve(args, &settings.file.up)?;
+    start_logging(&up.log)?;
+    if args.background {
+        nix::unistd::setsid().context("cannot leave the terminal")?;
+    }
+    let mut signals = Signals::listen()?;
+    let start = Timestamp::now();
+    let mut embedded = Embedded::start(&up).await?;
+    let client = embedded.client();
+    let ready = async {
+        if up.slots.is_some() {
+            registered(&client, start).await;
+        }
+        announce(&client, &up, settings)?;
+        std::future::pending().await
+    };
+    let ended: anyhow::Result<ExitSummary> = tokio::select! {
+        _ = signals.next() => return stop(embedded, &mut signals).await,
+        failed = ready => failed,
+        ended = embedded.worker_end() => ended,
+    };
+    embedded.stop_server().await;
+    // Nobody asked it to end, so that something is wrong.
+    Err(ended.err().unwrap_or_else(|| anyhow::anyhow!("the worker ended by itself")))
+}
+
+/// Waits until the worker has been heard of since the start: ready means that jobs are run.
+async fn registered(client: &Client, start: Timestamp) {
+    let deadline = Instant::now() + REGISTER_BOUND;
+    while Instant::now() < deadline {
+        let workers = client.workers().await.unwrap_or_default();
+        if workers.iter().any(|worker| worker.last_heartbeat >= start) {
+            return;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// First the worker, then the scheduler, which has to hear of the last reports.
+async fn stop(mut embedded: Embedded, signals: &mut Signals) -> anyhow::Result<u8> {
+    let mut summary = ExitSummary::default();
+    if embedded.has_worker() {
+        note("stopping; running jobs may finish first, once more stops them at once");
+        embedded.ask(Shutdown::Graceful);
+        let ended = tokio::select! {
+            ended = embedded.worker_end() => ended,
+            _ = signals.next() => {
+                embedded.ask(Shutdown::Force);
+                embedded.worker_end().await
+            }
+        };
+        summary = ended?;
+    }
+    let drained = tokio::select! {
+        drained = embedded.stop_server() => drained,
+        _ = signals.next() => false,
+    };
+    let clean = drained && summary.exit_code() == exit::OK;
+    if !clean {
+        note("stopped before everything was finished; what was running is queued again");
+    }
+    Ok(if clean { exit::OK } else { exit::FAILURE })
+}
+
+fn announce(client: &Client, up: &UpSettings, settings: &Settings) -> anyhow::Result<()> {
+    let store = match up.store {
+        StoreChoice::Memory => "memory",
+        StoreChoice::Sqlite(_) => "sqlite",
+        StoreChoice::Postgres(_) => "postgres",
+    };
+    let data_dir = up.data_dir.display().to_string();
+    let slots = up.slots.unwrap_or(0);
+    if settings.screen.json {
+        json::line(&Ready { url: client.url(), data_dir, store, slots })?;
+        return Ok(());
+    }
+    let jobs = match slots {
+        0 => "no worker here".to_owned(),
+        1 => "one job at a time".to_owned(),
+        slots => format!("{slots} jobs at a time"),
+    };
+    let kept = if store == "memory" {
+        "nothing is kept".to_owned()
+    } else {
+        format!("data in {data_dir} ({store})")
+    };
+    let line = |text: &str| settings.screen.line(text);
+    line(&format!("Muster is ready at {}", client.url()))?;
+    line(&format!("  {kept}, {jobs}; Ctrl-C stops it"))?;
+    line(&format!("  try:  {}", first_command(client.url())))?;
+    Ok(())
+}
+
+/// Something that works as it stands.
+fn first_command(url: &str) -> String {
+    if url == crate::settings::DEFAULT_URL {
+        return "muster run -- echo hello".to_owned();
+    }
+    format!("muster run --url {url} -- echo hello")
+}
+
+/// The log goes to standard error, so that standard output has only the announcement.
+fn start_logging(filter: &str) -> Result<(), UsageError> {
+    let settings = LogSettings { filter, format: LogFormat::Auto, target: LogTarget::Stderr };
+    muster_logging::init(&settings).map_err(|error| UsageError(format!("{error} (--log)")))
+}

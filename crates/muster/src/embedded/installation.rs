@@ -1,0 +1,144 @@
+//! The scheduler and the worker of `muster up`, and of `muster run` when nobody else answers.
+//!
+//! Guarantee: the worker stops before the scheduler, so that every job that ends or is handed back is
+//! written down.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use muster_client::{Client, ServiceTransport};
+use muster_server::{RunningServer, Server, ServerConfig, ServerError};
+use muster_worker_agent::{ExitSummary, Shutdown, WorkerConfig, WorkerError};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::stores;
+use crate::settings::{StoreChoice, UpSettings, default_slots};
+
+type WorkerTask = JoinHandle<Result<ExitSummary, WorkerError>>;
+
+/// Everything that runs jobs, in this process.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    server: RunningServer,
+    url: String,
+    worker: Option<WorkerTask>,
+    shutdown: watch::Sender<Shutdown>,
+    /// The data of a private installation, which goes with it.
+    directory: Option<TempDir>,
+}
+
+impl Embedded {
+    pub(crate) async fn start(settings: &UpSettings) -> anyhow::Result<Self> {
+        let store = stores::open(&settings.store).await?;
+        let config = ServerConfig { data_dir: settings.data_dir.clone(), ..ServerConfig::default() };
+        let server = Server::start(config, store, settings.listen).await.map_err(explain)?;
+        let url = url_of(server.addr().unwrap_or(settings.listen));
+        let (shutdown, asked) = watch::channel(Shutdown::No);
+        let worker = settings.slots.map(|slots| {
+            let mut config = WorkerConfig::new(settings.data_dir.join("worker"));
+            config.slots = slots;
+            config.job_url = Some(url.clone());
+            config.timing.shutdown = settings.drain_timeout;
+            tokio::spawn(muster_worker_agent::run(config, in_process(&server, &url), asked))
+        });
+        Ok(Self { server, url, worker, shutdown, directory: None })
+    }
+
+    /// For one job: on a port that is free, keeping nothing.
+    pub(crate) async fn start_private() -> anyhow::Result<Self> {
+        let directory = TempDir::with_prefix("muster-").context("cannot make a temporary directory")?;
+        let settings = UpSettings {
+            data_dir: PathBuf::from(directory.path()),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            slots: Some(default_slots()),
+            store: StoreChoice::Memory,
+            drain_timeout: Duration::ZERO,
+            log: String::new(),
+        };
+        let mut started = Self::start(&settings).await?;
+        started.directory = Some(directory);
+        Ok(started)
+    }
+
+    /// A client that needs no socket.
+    pub(crate) fn client(&self) -> Client {
+        in_process(&self.server, &self.url)
+    }
+
+    /// Asks the worker to finish, or to drop everything.
+    pub(crate) fn ask(&self, shutdown: Shutdown) {
+        self.shutdown.send_replace(shutdown);
+    }
+
+    /// The end of the worker, asked for or not; never, when there is none.
+    pub(crate) async fn worker_end(&mut self) -> anyhow::Result<ExitSummary> {
+        let Some(worker) = &mut self.worker else { return std::future::pending().await };
+        let ended = worker.await;
+        self.worker = None;
+        Ok(ended.context("the worker broke down")??)
+    }
+
+    pub(crate) fn has_worker(&self) -> bool {
+        self.worker.is_some()
+    }
+
+    /// Stops the scheduler. Whether every open request was finished.
+    pub(crate) async fn stop_server(self) -> bool {
+        self.server.shutdown().await
+    }
+
+    /// Ends everything at once: the one job is over, or nobody waits for it.
+    pub(crate) async fn stop_now(mut self) {
+        self.ask(Shutdown::Force);
+        if self.has_worker()
+            && let Err(error) = self.worker_end().await
+        {
+            tracing::warn!(%error, "the worker did not end well");
+        }
+        let directory = self.directory.take();
+        self.stop_server().await;
+        drop(directory);
+    }
+}
+
+fn in_process(server: &RunningServer, url: &str) -> Client {
+    Client::new(ServiceTransport::new(server.router(), url))
+}
+
+fn explain(error: ServerError) -> anyhow::Error {
+    let in_use = matches!(&error, ServerError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse);
+    let error = anyhow::Error::new(error);
+    if in_use {
+        error.context("is a scheduler running already? choose another port with --port")
+    } else {
+        error
+    }
+}
+
+/// Loopback has a name that people know; an address that means all interfaces is no place to connect to.
+fn url_of(address: SocketAddr) -> String {
+    let ip: IpAddr = address.ip();
+    if ip.is_loopback() || ip.is_unspecified() {
+        format!("http://localhost:{}", address.port())
+    } else {
+        format!("http://{address}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_for_people() {
+        let url = |text: &str| url_of(text.parse().unwrap());
+        assert_eq!(url("127.0.0.1:8080"), "http://localhost:8080");
+        assert_eq!(url("0.0.0.0:80"), "http://localhost:80");
+        assert_eq!(url("[::1]:80"), "http://localhost:80");
+        assert_eq!(url("10.1.2.3:80"), "http://10.1.2.3:80");
+    }
+}

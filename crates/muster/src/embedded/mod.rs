@@ -1,0 +1,8 @@
+//! A scheduler and a worker in this process, joined without a socket, and one left behind in the background.
+
+mod background;
+mod installation;
+mod stores;
+
+pub(crate) use background::start_in_background;
+pub(crate) use installation::Embedded;

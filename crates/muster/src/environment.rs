@@ -1,0 +1,54 @@
+//! Every environment variable that the command line reads, and those that a job finds set.
+//!
+//! Guarantee: the program reads no other variable of ours; the reference page is made from this list.
+
+/// One variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variable {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+}
+
+pub(crate) const URL: &str = "MUSTER_URL";
+pub(crate) const CONFIG: &str = "MUSTER_CONFIG";
+pub(crate) const DATA_DIR: &str = "MUSTER_DATA_DIR";
+pub(crate) const LISTEN: &str = "MUSTER_LISTEN";
+pub(crate) const PORT: &str = "MUSTER_PORT";
+pub(crate) const WORKERS: &str = "MUSTER_WORKERS";
+pub(crate) const DB_DRIVER: &str = "MUSTER_DB_DRIVER";
+pub(crate) const DB_URL: &str = "MUSTER_DB_URL";
+pub(crate) const DRAIN_TIMEOUT: &str = "MUSTER_DRAIN_TIMEOUT";
+pub(crate) const LOG: &str = "MUSTER_LOG";
+pub(crate) const NO_COLOR: &str = "NO_COLOR";
+pub(crate) const COLUMNS: &str = "COLUMNS";
+
+/// What the program reads.
+pub(crate) const READ: [Variable; 12] = [
+    Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
+    Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
+    Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
+    Variable { name: LISTEN, help: "`muster up`: the address to listen on." },
+    Variable { name: PORT, help: "`muster up`: the port to listen on." },
+    Variable { name: WORKERS, help: "`muster up`: how many jobs run at the same time." },
+    Variable { name: DB_DRIVER, help: "`muster up`: sqlite, postgres or memory." },
+    Variable { name: DB_URL, help: "`muster up`: the file or the URL of the database." },
+    Variable {
+        name: DRAIN_TIMEOUT,
+        help: "`muster up`: how long running jobs may take to finish at the end.",
+    },
+    Variable { name: LOG, help: "What to log, such as `info` or `muster_server=debug,warn`." },
+    Variable { name: NO_COLOR, help: "No colours, when set to anything but nothing." },
+    Variable { name: COLUMNS, help: "The width of tables, when standard output is not a terminal." },
+];
+
+/// What a job finds in its environment.
+pub(crate) const GIVEN_TO_JOBS: [Variable; 5] = [
+    Variable { name: URL, help: "The scheduler that the job belongs to." },
+    Variable { name: "MUSTER_JOB_ID", help: "The id of the job." },
+    Variable { name: "MUSTER_WORKER_ID", help: "The worker that runs it." },
+    Variable { name: "MUSTER_ATTEMPT", help: "1 for the first attempt." },
+    Variable {
+        name: "MUSTER_LEASE",
+        help: "The number under which this attempt holds the job; it only grows.",
+    },
+];

@@ -1,0 +1,101 @@
+//! Exit codes: the one table from how a job ended to what the shell sees.
+
+use muster_protocol::{Job, JobStatus};
+
+pub(crate) const OK: u8 = 0;
+/// The command itself failed.
+pub(crate) const FAILURE: u8 = 1;
+/// Wrong arguments or configuration.
+pub(crate) const USAGE: u8 = 2;
+/// `wait --timeout` ran out.
+pub(crate) const TIMED_OUT: u8 = 124;
+/// The job failed without an exit code: it could not be started, its worker was lost, a dependency failed.
+pub(crate) const NO_EXIT_CODE: u8 = 125;
+/// The job was cancelled, by Ctrl-C or otherwise; what a shell shows for SIGINT.
+pub(crate) const CANCELLED: u8 = 130;
+/// Left because of SIGTERM; what a shell shows for it.
+pub(crate) const TERMINATED: u8 = 143;
+/// The reader of the output left; what a shell shows for SIGPIPE.
+pub(crate) const BROKEN_PIPE: u8 = 141;
+
+/// Added to the number of a signal, as shells do.
+const SIGNAL_BASE: i32 = 128;
+
+/// The documented codes, for the reference page.
+pub(crate) const DOCUMENTED: [(&str, &str); 10] = [
+    ("0", "Success. `run` and `wait`: every job is done."),
+    ("1", "Failure: the scheduler refused, was not reached, or something else went wrong."),
+    ("2", "Wrong arguments or configuration."),
+    ("N", "`run` and `wait`: the exit code of the job (of the first that failed)."),
+    ("128+S", "`run` and `wait`: the job was ended by signal S."),
+    ("124", "`wait --timeout`: the time ran out before the jobs ended."),
+    (
+        "125",
+        "`run` and `wait`: the job failed without an exit code, because it could not be started, its worker was lost or a job that it depends on failed.",
+    ),
+    ("130", "`run` and `wait`: the job was cancelled, by Ctrl-C or by anybody else."),
+    ("141", "`run`: nobody reads the output any more, so that the job was cancelled."),
+    ("143", "`run`: left because of a second SIGTERM."),
+];
+
+/// Whether the job will never run again.
+pub(crate) fn is_final(status: JobStatus) -> bool {
+    match status {
+        JobStatus::Done | JobStatus::Failed | JobStatus::Cancelled => true,
+        JobStatus::Pending
+        | JobStatus::Blocked
+        | JobStatus::Reserved
+        | JobStatus::Running
+        | JobStatus::Preempting
+        | JobStatus::Preempted => false,
+    }
+}
+
+/// What `run` and `wait` exit with for a job that ended.
+pub(crate) fn of_job(job: &Job) -> u8 {
+    match job.status {
+        JobStatus::Done => OK,
+        JobStatus::Cancelled => CANCELLED,
+        JobStatus::Failed => of_failure(job.exit_code, job.signal),
+        JobStatus::Pending
+        | JobStatus::Blocked
+        | JobStatus::Reserved
+        | JobStatus::Running
+        | JobStatus::Preempting
+        | JobStatus::Preempted => FAILURE,
+    }
+}
+
+fn of_failure(exit_code: Option<i32>, signal: Option<i32>) -> u8 {
+    if let Some(signal) = signal {
+        return u8::try_from(SIGNAL_BASE.saturating_add(signal)).unwrap_or(NO_EXIT_CODE);
+    }
+    match exit_code {
+        // A failed job must never look like a success.
+        Some(0) | None => NO_EXIT_CODE,
+        Some(code) => u8::try_from(code).unwrap_or(FAILURE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_map_to_what_a_shell_would_show() {
+        let cases = [
+            (Some(3), None, 3),
+            (Some(255), None, 255),
+            (None, Some(9), 137),
+            (Some(0), Some(15), 143),
+            (None, None, 125),
+            (Some(0), None, 125),
+            (Some(-1), None, 1),
+            (Some(4096), None, 1),
+            (None, Some(i32::MAX), 125),
+        ];
+        for (exit_code, signal, expected) in cases {
+            assert_eq!(of_failure(exit_code, signal), expected, "{exit_code:?} {signal:?}");
+        }
+    }
+}

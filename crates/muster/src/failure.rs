@@ -1,0 +1,77 @@
+//! How a command that failed speaks and exits: what went wrong, with which value, what to do next.
+
+use std::fmt;
+use std::io;
+
+use muster_client::ClientError;
+
+use crate::exit;
+use crate::output::note;
+
+/// Wrong arguments or configuration; exits with 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Tells people about the failure and returns the exit code.
+pub(crate) fn report(error: &anyhow::Error) -> u8 {
+    if is_broken_pipe(error) {
+        return exit::OK;
+    }
+    note(&error.to_string());
+    let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
+    for cause in &causes {
+        // Many errors already repeat their cause.
+        if !error.to_string().contains(cause.as_str()) {
+            note(&format!("because: {cause}"));
+        }
+    }
+    if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref().and_then(hint)) {
+        note(hint);
+    }
+    if error.chain().any(<dyn std::error::Error>::is::<UsageError>) { exit::USAGE } else { exit::FAILURE }
+}
+
+/// The reader of our output has left: nothing to complain about.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn hint(error: &ClientError) -> Option<&'static str> {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => {
+            Some("start a scheduler with `muster up`, or name another one with --url or MUSTER_URL")
+        }
+        ClientError::InvalidUrl { .. } => Some("write for example http://localhost:8080"),
+        ClientError::Decode { .. } => Some("is this really a Muster scheduler, and of the same version?"),
+        ClientError::Interrupted { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Encode { .. }
+        | ClientError::InvalidPath { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn exit_codes_of_failures() {
+        let usage = anyhow::Error::new(UsageError("x".into()));
+        assert_eq!(report(&usage), 2);
+        assert_eq!(report(&anyhow::anyhow!("x")), 1);
+        let pipe = Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing").unwrap_err();
+        assert_eq!(report(&pipe), 0);
+    }
+}

@@ -1,0 +1,181 @@
+//! Events: as the history of one job, and as a stream of everything.
+
+use muster_protocol::Event;
+use serde_json::Value;
+
+use super::human::id;
+use super::quantities::{clock, printable, seconds_span, span, time};
+use super::screen::Screen;
+use super::style;
+
+const KIND_WIDTH: usize = 16;
+/// Room for a short id and its gap; whole ids of piped output go beyond it.
+const JOB_WIDTH: usize = 12;
+
+/// What has happened to one job, with the time since its beginning.
+pub(crate) fn timeline(events: &[Event], screen: Screen) -> String {
+    let Some(first) = events.first() else { return String::new() };
+    let lines: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let since = format!("+{}", span(first.at, event.at));
+            let line =
+                format!("{}  {since:>9}  {}  {}", clock(event.at), kind(event, screen), details(event));
+            clip(line.trim_end(), screen)
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// One event of the stream.
+pub(crate) fn event_line(event: &Event, screen: Screen) -> String {
+    let job = event.job_id.as_deref().map_or_else(|| "-".to_owned(), |job| id(job, screen));
+    let line = format!("{}  {job:<JOB_WIDTH$}  {}  {}", time(event.at), kind(event, screen), details(event));
+    clip(line.trim_end(), screen)
+}
+
+fn kind(event: &Event, screen: Screen) -> String {
+    let name = printable(&event.kind);
+    style::paint(&format!("{name:<KIND_WIDTH$}"), style::of_event(&event.kind), screen.colour)
+}
+
+/// What the event says beyond its kind, in words; whatever has none is shown as it is.
+fn details(event: &Event) -> String {
+    let text = |key: &str| event.data.get(key).and_then(Value::as_str).map(printable);
+    let number = |key: &str| event.data.get(key).filter(|value| value.is_number()).map(ToString::to_string);
+    let attempt = number("attempt").map(|number| format!("attempt {number}"));
+    let exit = exit(event).or_else(|| text("message"));
+    let parts: Vec<Option<String>> = match event.kind.as_str() {
+        "submitted" if event.data.get("blocked") == Some(&Value::Bool(true)) => {
+            vec![Some("waits for other jobs".to_owned())]
+        }
+        "submitted" => vec![],
+        "claimed" => {
+            vec![attempt, event.worker_id.as_deref().map(|worker| format!("on {}", printable(worker)))]
+        }
+        "requeued" => vec![
+            attempt.map(|attempt| attempt + ":"),
+            exit.or_else(|| text("cause").map(|cause| cause.replace('_', " "))),
+        ],
+        "done" => vec![
+            event
+                .data
+                .get("ran_seconds")
+                .and_then(Value::as_f64)
+                .map(|seconds| format!("ran {}", seconds_span(seconds))),
+        ],
+        "failed" | "cancelled" | "stop_requested" => {
+            vec![attempt.map(|attempt| attempt + ":"), text("reason").or(exit)]
+        }
+        _ => vec![Some(as_it_is(event))],
+    };
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn exit(event: &Event) -> Option<String> {
+    let number = |key: &str| event.data.get(key).and_then(Value::as_i64);
+    match (number("signal"), number("exit_code")) {
+        (Some(signal), _) => Some(format!("signal {signal}")),
+        (None, Some(code)) => Some(format!("exit code {code}")),
+        (None, None) => None,
+    }
+}
+
+/// Every key with its value.
+fn as_it_is(event: &Event) -> String {
+    let mut words: Vec<String> = Vec::new();
+    if let Some(worker) = &event.worker_id {
+        words.push(format!("worker={}", printable(worker)));
+    }
+    for (key, value) in &event.data {
+        flatten(&printable(key), value, &mut words);
+    }
+    words.join(" ")
+}
+
+fn flatten(key: &str, value: &Value, words: &mut Vec<String>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                flatten(&format!("{key}.{}", printable(name)), inner, words);
+            }
+        }
+        Value::String(text) if text.contains(' ') => words.push(format!("{key}=\"{}\"", printable(text))),
+        Value::String(text) => words.push(format!("{key}={}", printable(text))),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => words.push(format!("{key}={value}")),
+    }
+}
+
+/// Cuts a line at the edge of the screen; colours stay whole because only the end is cut, after them.
+fn clip(line: &str, screen: Screen) -> String {
+    let Some(width) = screen.width.map(usize::from) else { return line.to_owned() };
+    let mut seen = 0;
+    let mut in_escape = false;
+    let mut cut = None;
+    for (position, letter) in line.char_indices() {
+        match letter {
+            '\u{1b}' => in_escape = true,
+            'm' if in_escape => in_escape = false,
+            _ if in_escape => {}
+            _ => {
+                seen += 1;
+                if seen == width {
+                    cut = Some(position);
+                }
+            }
+        }
+    }
+    match cut {
+        Some(position) if seen > width => format!("{}…", &line[..position]),
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events() -> Vec<Event> {
+        serde_json::from_str(
+            r#"[{"id":1,"at":"2026-05-05T08:33:00Z","type":"submitted","job_id":"job-1","data":{"blocked":true}},
+                {"id":2,"at":"2026-05-05T08:33:00.012Z","type":"claimed","job_id":"job-1","worker_id":"w1",
+                 "data":{"attempt":1,"lease":1}},
+                {"id":3,"at":"2026-05-05T08:33:02Z","type":"failed","job_id":"job-1",
+                 "data":{"attempt":1,"exit_code":3,"reason":"exit code 3"}},
+                {"id":4,"at":"2026-05-05T08:33:02Z","type":"moved","worker_id":"w1","data":{"to":{"a":"b c"},"n":1}}]"#,
+        )
+        .unwrap()
+    }
+
+    fn screen(width: Option<u16>) -> Screen {
+        Screen { json: false, colour: false, width }
+    }
+
+    #[test]
+    fn the_history_shows_times_since_the_first_event() {
+        let expected = "\
+08:33:00.000    +0.000s  submitted         waits for other jobs
+08:33:00.012    +0.012s  claimed           attempt 1 on w1
+08:33:02.000      +2.0s  failed            attempt 1: exit code 3
+08:33:02.000      +2.0s  moved             worker=w1 n=1 to.a=\"b c\"";
+        assert_eq!(timeline(&events(), screen(None)), expected);
+    }
+
+    #[test]
+    fn long_lines_are_cut_at_the_edge_with_and_without_colours() {
+        for colour in [false, true] {
+            let text = timeline(&events(), Screen { colour, ..screen(Some(45)) });
+            let last = text.lines().nth(2).unwrap();
+            let visible = last.replace("\u{1b}[31m", "").replace("\u{1b}[0m", "");
+            assert_eq!(visible.chars().count(), 45, "{last}");
+            assert!(visible.ends_with('…'));
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_stream_names_the_job() {
+        let expected = "2026-05-05 08:33:00  job-1         claimed           attempt 1 on w1";
+        assert_eq!(event_line(&events()[1], screen(None)), expected);
+    }
+}

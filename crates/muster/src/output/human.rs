@@ -1,0 +1,227 @@
+//! Lists for people: jobs, workers, reasons, results.
+
+use jiff::Timestamp;
+use muster_client::status_name;
+use muster_protocol::{CancelResult, Job, Why, Worker, WorkerStatus};
+
+use super::quantities::{age, cores, memory, printable};
+use super::screen::Screen;
+use super::style;
+use super::table::{Column, Content, render};
+
+/// `job-` and the first digits of the rest: enough to name a job by hand.
+const SHORT_ID: usize = 12;
+
+/// The id as it is shown: short where people look, whole where programs read.
+pub(super) fn id(id: &str, screen: Screen) -> String {
+    let shown = printable(id);
+    if screen.width.is_none() || shown.chars().count() <= SHORT_ID || !shown.starts_with("job-") {
+        return shown;
+    }
+    shown.chars().take(SHORT_ID).collect()
+}
+
+/// The command as a person would type it.
+pub(super) fn command(job: &Job) -> String {
+    if job.argv.is_empty() {
+        return printable(&job.command);
+    }
+    let words: Vec<String> = job.argv.iter().map(|word| quote(word)).collect();
+    printable(&words.join(" "))
+}
+
+fn quote(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The table of `muster ls`.
+pub(crate) fn jobs(jobs: &[Job], now: Timestamp, screen: Screen) -> String {
+    const COLUMNS: [Column; 7] = [
+        Column::fixed("ID"),
+        Column::elastic("NAME", 4),
+        Column::fixed("STATUS"),
+        Column::right("ATTEMPT"),
+        Column::elastic("WORKER", 6),
+        Column::right("AGE"),
+        Column::elastic("COMMAND", 12),
+    ];
+    let row = |job: &Job| -> Vec<Content> {
+        vec![
+            (id(&job.id, screen), None),
+            (job.name.as_deref().map_or_else(|| "-".to_owned(), printable), None),
+            (status_name(job.status).to_owned(), style::of_status(job.status)),
+            (format!("{}/{}", job.attempts, job.max_retries), None),
+            (job.worker_id.as_deref().map_or_else(|| "-".to_owned(), printable), None),
+            (age(job.created_at, now), None),
+            (command(job), None),
+        ]
+    };
+    let rows: Vec<Vec<Content>> = jobs.iter().map(row).collect();
+    render(&COLUMNS, &rows, screen)
+}
+
+/// The table of `muster workers`.
+pub(crate) fn workers(workers: &[Worker], now: Timestamp, screen: Screen) -> String {
+    const COLUMNS: [Column; 9] = [
+        Column::elastic("ID", 8),
+        Column::fixed("STATUS"),
+        Column::right("JOBS"),
+        Column::right("CPUS"),
+        Column::right("MEMORY"),
+        Column::right("GPUS"),
+        Column::right("VRAM"),
+        Column::right("SEEN"),
+        Column::elastic("TAGS", 4),
+    ];
+    let rows: Vec<Vec<Content>> = workers.iter().map(|worker| worker_row(worker, now)).collect();
+    render(&COLUMNS, &rows, screen)
+}
+
+fn worker_row(worker: &Worker, now: Timestamp) -> Vec<Content> {
+    let (have, used) = (&worker.resources, &worker.used);
+    let (status, color) = match worker.status {
+        WorkerStatus::Active => ("active", None),
+        WorkerStatus::Offline => ("offline", Some(comfy_table::Color::DarkRed)),
+    };
+    let of = |used: String, have: String, there: bool| {
+        if there { format!("{used}/{have}") } else { "-".to_owned() }
+    };
+    let slots = worker
+        .slots
+        .map_or_else(|| worker.running.to_string(), |slots| format!("{}/{slots}", worker.running));
+    vec![
+        (printable(&worker.id), None),
+        (status.to_owned(), color),
+        (slots, None),
+        (of(cores(used.cpus), cores(have.cpus), have.cpus > 0.0), None),
+        (of(memory(used.memory_mb), memory(have.memory_mb), have.memory_mb > 0), None),
+        (of(used.gpus.to_string(), have.gpus.to_string(), have.gpus > 0), None),
+        (of(memory(used.vram_mb), memory(have.vram_mb), have.vram_mb > 0), None),
+        (age(worker.last_heartbeat, now), None),
+        (if worker.tags.is_empty() { "-".to_owned() } else { printable(&worker.tags.join(",")) }, None),
+    ]
+}
+
+/// What `muster why` says.
+pub(crate) fn why(why: &Why, screen: Screen) -> String {
+    let status = style::paint(status_name(why.status), style::of_status(why.status), screen.colour);
+    let mut text = format!("{} is {status}", printable(&why.id));
+    for reason in &why.reasons {
+        text.push('\n');
+        text.push_str(&item(&printable(&reason.message), screen));
+    }
+    text
+}
+
+/// One item of a list, its further lines below its first word.
+fn item(text: &str, screen: Screen) -> String {
+    let room = screen.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(4));
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let current = lines.last().map_or(0, |line| line.chars().count());
+        if current > 0 && current + 1 + word.chars().count() > room {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    format!("  - {}", lines.join("\n    "))
+}
+
+/// How a job ended, in one line.
+pub(crate) fn ended(job: &Job, screen: Screen) -> String {
+    let status = style::paint(status_name(job.status), style::of_status(job.status), screen.colour);
+    let why = match (job.exit_code, job.signal, job.reason.as_deref()) {
+        (_, Some(signal), _) => format!(" (signal {signal})"),
+        (Some(code), None, _) if code != 0 => format!(" (exit code {code})"),
+        (_, None, Some(reason)) => format!(" ({})", printable(reason)),
+        (_, None, None) => String::new(),
+    };
+    format!("{} {status}{why}", printable(&job.id))
+}
+
+/// What `muster cancel` says about one job.
+pub(crate) fn cancelled(result: &CancelResult) -> String {
+    let ended = result.cancelled.iter().map(|id| format!("{} cancelled", printable(id)));
+    let stopping = result.stopping.iter().map(|id| format!("{} is being stopped", printable(id)));
+    ended.chain(stopping).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn job(text: &str) -> Job {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn two_jobs() -> Vec<Job> {
+        vec![
+            job(
+                r#"{"id":"job-3f0c1a2b-0000-4000-8000-000000000001","command":"","argv":["python","train.py","--lr","0.1 0.2"],
+                    "status":"running","created_at":"2026-05-05T08:33:00Z","max_retries":3,"attempts":1,"name":"train",
+                    "worker_id":"worker-1a2b3c4d"}"#,
+            ),
+            job(
+                r#"{"id":"job-77aa0000-0000-4000-8000-000000000002","command":"sleep 1;\necho done","status":"pending",
+                    "created_at":"2026-05-05T08:00:00Z","max_retries":3,"attempts":0}"#,
+            ),
+        ]
+    }
+
+    fn now() -> Timestamp {
+        "2026-05-05T08:34:00Z".parse().unwrap()
+    }
+
+    fn screen(width: Option<u16>) -> Screen {
+        Screen { json: false, colour: false, width }
+    }
+
+    #[test]
+    fn the_list_of_jobs_fits_eighty_columns() {
+        let expected = "\
+ID            NAME   STATUS   ATTEMPT  WORKER           AGE  COMMAND
+job-3f0c1a2b  train  running      1/3  worker-1a2b3c4d  60s  python train.py --…
+job-77aa0000  -      pending      0/3  -                34m  sleep 1;\\necho done";
+        let text = jobs(&two_jobs(), now(), screen(Some(80)));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_piped_has_whole_ids_and_commands() {
+        let text = jobs(&two_jobs(), now(), screen(None));
+        assert!(text.contains("job-3f0c1a2b-0000-4000-8000-000000000001"));
+        assert!(text.ends_with("sleep 1;\\necho done"), "{text}");
+        assert!(text.contains("python train.py --lr '0.1 0.2'"), "{text}");
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_the_shell_needs_it() {
+        assert_eq!([quote("a.b=c"), quote(""), quote("it's")], ["a.b=c", "''", r"'it'\''s'"]);
+    }
+
+    #[test]
+    fn long_reasons_are_broken_between_words() {
+        let text = item("needs 99999999 memory_mb, has 24105 and that is all there is", screen(Some(40)));
+        assert_eq!(text, "  - needs 99999999 memory_mb, has 24105\n    and that is all there is");
+        assert_eq!(item("a b", screen(None)), "  - a b");
+    }
+
+    #[test]
+    fn reasons_are_a_list() {
+        let why_pending: Why = serde_json::from_str(
+            r#"{"id":"job-1","status":"pending","reasons":[{"code":"no_workers","message":"no worker is registered"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(why(&why_pending, screen(None)), "job-1 is pending\n  - no worker is registered");
+    }
+}

@@ -1,0 +1,14 @@
+//! What people and programs see. Data goes to standard output, everything else to standard error.
+
+mod details;
+mod history;
+pub(crate) mod human;
+pub(crate) mod json;
+mod quantities;
+mod screen;
+mod style;
+mod table;
+
+pub(crate) use details::job_details;
+pub(crate) use history::{event_line, timeline};
+pub(crate) use screen::{Screen, note, text};

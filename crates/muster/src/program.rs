@@ -1,0 +1,63 @@
+//! From arguments to an exit code.
+
+use clap::Parser as _;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::args::{Cli, Command};
+use crate::commands;
+use crate::exit;
+use crate::failure;
+use crate::settings::Settings;
+
+pub(crate) fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    run(&cli).unwrap_or_else(|error| failure::report(&error))
+}
+
+/// Help and version are answers, everything else is wrong usage. A reader that left changes nothing.
+fn explain(error: &clap::Error) -> u8 {
+    let _ = error.print();
+    if error.use_stderr() { exit::USAGE } else { exit::OK }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<u8> {
+    match &cli.command {
+        Command::Completions(args) => return commands::completions::run(args),
+        Command::Reference(args) => return commands::reference::run(args),
+        _ => {}
+    }
+    let settings = Settings::resolve(&cli.global)?;
+    runtime(&cli.command)?.block_on(dispatch(&cli.command, &settings))
+}
+
+/// Short calls need one thread; what carries output or a whole scheduler needs more.
+fn runtime(command: &Command) -> std::io::Result<Runtime> {
+    match command {
+        Command::Up(_) | Command::Run(_) | Command::Logs(_) => {
+            Builder::new_multi_thread().enable_all().build()
+        }
+        _ => Builder::new_current_thread().enable_all().build(),
+    }
+}
+
+async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> {
+    match command {
+        Command::Up(args) => commands::up::run(args, settings).await,
+        Command::Run(args) => commands::run::run(args, settings).await,
+        Command::Submit(args) => commands::submit::run(args, settings).await,
+        Command::Ls(args) => commands::ls::run(args, settings).await,
+        Command::Show(args) => commands::show::run(args, settings).await,
+        Command::Logs(args) => commands::logs::run(args, settings).await,
+        Command::Wait(args) => commands::wait::run(args, settings).await,
+        Command::Cancel(args) => commands::cancel::run(args, settings).await,
+        Command::Why(args) => commands::why::run(args, settings).await,
+        Command::Workers => commands::workers::run(settings).await,
+        Command::Events(args) => commands::events::run(args, settings).await,
+        Command::Version => commands::version::run(settings).await,
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Reference(args) => commands::reference::run(args),
+    }
+}

@@ -1,0 +1,69 @@
+//! `muster run` when nobody answers: a private scheduler, for one job.
+
+use std::net::TcpStream;
+
+use muster_tests::until;
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::harness::{BOUND, Finished, Started, muster};
+
+fn private(directory: &TempDir, words: &[&str]) -> Finished {
+    let mut command = muster(directory.path());
+    command.args(["run", "--private", "--"]).args(words);
+    Started::spawn(command).finish()
+}
+
+#[test]
+fn hello_without_a_scheduler() {
+    let directory = TempDir::with_prefix("muster-test-").unwrap();
+    let nobody = || TcpStream::connect("localhost:8080").is_err();
+    let before = nobody();
+    let mut command = muster(directory.path());
+    command.args(["run", "--", "echo", "hello"]);
+    let finished = Started::spawn(command).finish().ok();
+    assert_eq!(finished.stdout, "hello\n");
+    // Somebody at this machine may have a scheduler at the usual place; then that one has run it.
+    if before && nobody() {
+        assert!(finished.stderr.contains("private"), "{finished:?}");
+        assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+    }
+}
+
+#[test]
+fn exit_codes_and_streams_are_those_of_the_job() {
+    let directory = TempDir::with_prefix("muster-test-").unwrap();
+    let finished = private(&directory, &["sh", "-c", "echo out; echo err >&2; exit 3"]);
+    assert_eq!((finished.code(), finished.stdout.as_str(), finished.stderr.as_str()), (3, "out\n", "err\n"));
+    assert_eq!(private(&directory, &["sh", "-c", "kill -9 $$"]).code(), 137);
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let directory = TempDir::with_prefix("muster-test-").unwrap();
+    let temporary = directory.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = muster(directory.path());
+    command.env("TMPDIR", &temporary).args(["run", "--private", "--", "sh", "-c", "echo $PPID"]);
+    let keeper: i32 = Started::spawn(command).finish().ok().line().parse().unwrap();
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+    until("the keeper is gone", BOUND, || {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), None).is_err()
+    });
+}
+
+#[test]
+fn ctrl_c_ends_the_job_and_the_scheduler() {
+    let directory = TempDir::with_prefix("muster-test-").unwrap();
+    let pid_file = directory.path().join("pid");
+    let mut command = muster(directory.path());
+    command.args(["run", "--private", "--", "sh", "-c", "echo $$ > pid.new; mv pid.new pid; exec sleep 60"]);
+    let run = Started::spawn(command);
+    until("the job runs", BOUND, || pid_file.exists());
+    let pid: i32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.finish().code(), 130);
+    until("the process is gone", BOUND, || {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_err()
+    });
+}

@@ -1,0 +1,152 @@
+//! `ls`, `show`, `logs`, `why`, `workers`, `events`, `version`.
+
+use muster_tests::until;
+
+use crate::harness::{BOUND, Up};
+
+#[test]
+fn ls_filters_and_pages() {
+    let up = Up::start();
+    for number in 0..5 {
+        up.submit(&["--queue", "q", "--name", &format!("n{number}"), "--tag", "nowhere", "--", "true"]);
+    }
+    let done = up.submit(&["--", "true"]);
+    up.run(&["wait", &done]).ok();
+    let count = |arguments: &[&str]| up.run(arguments).ok().json().as_array().unwrap().len();
+    assert_eq!(count(&["ls", "--json"]), 6);
+    assert_eq!(count(&["ls", "--json", "--status", "pending,running"]), 5);
+    assert_eq!(count(&["ls", "--json", "--queue", "q", "--name", "n3"]), 1);
+    assert_eq!(count(&["ls", "--json", "--tag", "nowhere", "--limit", "2"]), 2);
+    assert_eq!(count(&["ls", "--json", "--since", "1h"]), 6);
+    assert_eq!(count(&["ls", "--json", "--since", "2200-01-01"]), 0);
+    assert_eq!(count(&["ls", "--json", "--all"]), 6);
+    let limited = up.run(&["ls", "--limit", "2"]).ok();
+    assert_eq!(limited.stdout.lines().count(), 3, "{limited:?}");
+    assert!(limited.stderr.contains("--all"), "{limited:?}");
+    let quiet = up.run(&["ls", "--quiet", "--status", "done"]).ok();
+    assert_eq!(quiet.line(), done);
+}
+
+#[test]
+fn tables_are_whole_when_piped_and_fit_when_a_width_is_given() {
+    let up = Up::start();
+    let long = "x".repeat(200);
+    let id = up.submit(&["--tag", "nowhere", "--", "echo", &long]);
+    let piped = up.run(&["ls"]).ok().stdout;
+    assert!(piped.contains(&id) && piped.contains(&long) && !piped.contains('\u{1b}'), "{piped}");
+    let mut narrow = up.command(&["ls", "--color", "always"]);
+    narrow.env("COLUMNS", "80");
+    let narrow = crate::harness::Started::spawn(narrow).finish().ok().stdout;
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(narrow.contains('…') && narrow.contains(&id[..12]) && !narrow.contains(&id), "{narrow}");
+}
+
+#[test]
+fn show_has_the_fields_and_the_history() {
+    let up = Up::start();
+    let id = up.submit(&["--max-retries", "2", "--", "sh", "-c", "exit 4"]);
+    assert_eq!(up.run(&["wait", &id]).code(), 4);
+    let text = up.run(&["show", &id[..20]]).ok().stdout;
+    for expected in [&id, "failed", "exit code 4", "2 of 2", "submitted", "requeued", "attempt 2"] {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
+    let kinds: Vec<String> =
+        up.show(&id)["events"].as_array().unwrap().iter().map(|event| event["type"].to_string()).collect();
+    assert_eq!(kinds, ["\"submitted\"", "\"claimed\"", "\"requeued\"", "\"claimed\"", "\"failed\""]);
+}
+
+#[test]
+fn logs_by_stream_and_attempt() {
+    let up = Up::start();
+    let script = "echo out $MUSTER_ATTEMPT; echo err $MUSTER_ATTEMPT >&2; exit 1";
+    let id = up.submit(&["--max-retries", "2", "--", "sh", "-c", script]);
+    up.run(&["wait", &id]);
+    let both = up.run(&["logs", &id]).ok();
+    assert_eq!((both.stdout.as_str(), both.stderr.as_str()), ("out 2\n", "err 2\n"));
+    let errors = up.run(&["logs", &id, "--stderr", "--attempt", "1"]).ok();
+    assert_eq!((errors.stdout.as_str(), errors.stderr.as_str()), ("err 1\n", ""));
+    let missing = up.run(&["logs", &id, "--attempt", "7"]);
+    assert_eq!(missing.code(), 1);
+    assert!(missing.stderr.contains("attempt 7"), "{missing:?}");
+}
+
+#[test]
+fn logs_are_followed_to_the_end_of_the_job() {
+    let up = Up::start();
+    let gate = up.directory.path().join("gate");
+    let id = up.submit(&["--", "sh", "-c", "echo one; while [ ! -e gate ]; do sleep 0.01; done; echo two"]);
+    up.await_status(&id, "running");
+    let follow = up.start_command(&["logs", "-f", &id]);
+    until("the first line is kept", BOUND, || up.run(&["logs", &id]).ok().stdout == "one\n");
+    std::fs::write(gate, "").unwrap();
+    assert_eq!(follow.finish().ok().stdout, "one\ntwo\n");
+}
+
+#[test]
+fn why_gives_reasons() {
+    let up = Up::start();
+    let id = up.submit(&["--tag", "a100", "--", "true"]);
+    let text = up.run(&["why", &id]).ok().stdout;
+    assert!(text.contains("pending") && text.contains("a100"), "{text}");
+    assert_eq!(up.run(&["why", &id, "--json"]).ok().json()["reasons"][0]["code"], "tags");
+}
+
+#[test]
+fn workers_are_listed_with_what_they_hold() {
+    let up = Up::start();
+    let workers = up.run(&["workers", "--json"]).ok().json();
+    assert_eq!((workers.as_array().unwrap().len(), &workers[0]["slots"]), (1, &serde_json::json!(2)));
+    let text = up.run(&["workers"]).ok().stdout;
+    assert!(text.contains("active") && text.contains("0/2"), "{text}");
+}
+
+#[test]
+fn events_of_a_job_and_of_all() {
+    let up = Up::start();
+    let id = up.submit(&["--", "true"]);
+    up.run(&["wait", &id]).ok();
+    let text = up.run(&["events", &id]).ok().stdout;
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.lines().all(|line| line.contains(&id)), "{text}");
+    let json = up.run(&["events", &id, "--json"]).ok().json();
+    assert_eq!(json[2]["type"], "done");
+}
+
+#[test]
+fn events_are_followed_as_they_come() {
+    let up = Up::start();
+    let seen = up.directory.path().join("seen");
+    let mut command = up.command(&["events", "--follow", "--json"]);
+    command.stdout(std::fs::File::create(&seen).unwrap());
+    let mut child = command.spawn().unwrap();
+    // The stream shows what comes after it was opened, so that something has to come until it is.
+    until("an event is there", BOUND, || {
+        up.submit(&["--tag", "nowhere", "--", "true"]);
+        std::fs::read_to_string(&seen).unwrap().contains("\"submitted\"")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn versions_of_both_ends() {
+    let up = Up::start();
+    let text = up.run(&["version"]).ok().stdout;
+    assert!(text.starts_with(&format!("muster {}", env!("CARGO_PKG_VERSION"))), "{text}");
+    assert_eq!(up.run(&["version", "--json"]).ok().json()["scheduler"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_reader_that_leaves_a_list_is_no_error() {
+    let up = Up::start();
+    let lines: String = (0..3000).map(|_| "{\"command\":\"true\",\"tags\":[\"nowhere\"]}\n").collect();
+    up.run_with_input(&["submit", "-"], &lines).ok();
+    let mut command = std::process::Command::new("bash");
+    let line = format!("{} ls --all | head -n 1; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_muster"));
+    command.args(["-c", &line]).env("MUSTER_URL", &up.url);
+    let finished = crate::harness::Started::spawn(command).finish();
+    assert_eq!(finished.stderr, "");
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert!(lines[0].starts_with("ID"));
+    assert_eq!(lines[1], "0");
+}

@@ -1,0 +1,10 @@
+//! The real program, as a person or a script uses it.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod embedded;
+mod harness;
+mod looking;
+mod running;
+mod submitting;
+mod upping;
+mod wrong;

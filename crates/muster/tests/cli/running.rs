@@ -1,0 +1,140 @@
+//! `muster run` against a scheduler: output, exit codes, Ctrl-C.
+
+use std::time::{Duration, Instant};
+
+use muster_tests::until;
+use nix::sys::signal::Signal;
+
+use crate::harness::{BOUND, Up};
+
+#[test]
+fn output_goes_where_the_job_wrote_it() {
+    let up = Up::start();
+    let script = "echo one; echo two >&2; printf three";
+    let finished = up.run(&["run", "--", "sh", "-c", script]).ok();
+    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("one\nthree", "two\n"));
+}
+
+#[test]
+fn the_exit_code_is_the_jobs() {
+    let up = Up::start();
+    assert_eq!(up.run(&["run", "--", "sh", "-c", "exit 3"]).code(), 3);
+    assert_eq!(up.run(&["run", "--", "sh", "-c", "kill -9 $$"]).code(), 137);
+    assert_eq!(up.run(&["run", "--", "sh", "-c", "kill -15 $$"]).code(), 143);
+    let missing = up.run(&["run", "--", "/no/such/program"]);
+    assert_eq!(missing.code(), 125);
+    assert!(missing.stderr.contains("/no/such/program"), "{missing:?}");
+}
+
+#[test]
+fn a_failing_run_is_not_repeated_unless_asked_for() {
+    let up = Up::start();
+    let script = "echo attempt; exit 3";
+    assert_eq!(up.run(&["run", "--", "sh", "-c", script]).stdout, "attempt\n");
+    let thrice = up.run(&["run", "--max-retries", "3", "--", "sh", "-c", script]);
+    assert_eq!((thrice.stdout.as_str(), thrice.code()), ("attempt\nattempt\nattempt\n", 3));
+}
+
+#[test]
+fn a_lone_argument_with_shell_characters_runs_in_a_shell() {
+    let up = Up::start();
+    assert_eq!(up.run(&["run", "echo a b | tr a-z A-Z"]).ok().stdout, "A B\n");
+    assert_eq!(up.run(&["run", "--shell", "--", "echo", "$((1+2))"]).ok().stdout, "3\n");
+    assert_eq!(up.run(&["run", "--", "echo", "$((1+2))"]).ok().stdout, "$((1+2))\n");
+}
+
+#[test]
+fn directory_and_environment_are_the_callers() {
+    let up = Up::start();
+    let here = up.directory.path().canonicalize().unwrap();
+    assert_eq!(up.run(&["run", "--", "pwd", "-P"]).ok().line(), here.to_str().unwrap());
+    assert_eq!(up.run(&["run", "--workdir", "/", "--", "pwd"]).ok().stdout, "/\n");
+    let finished = up.run(&["run", "--env", "A=b c", "--", "printenv", "A"]).ok();
+    assert_eq!(finished.stdout, "b c\n");
+    let url = up.run(&["run", "--", "printenv", "MUSTER_URL"]).ok().line();
+    assert_eq!(url, up.url);
+}
+
+#[test]
+fn output_is_seen_while_the_job_runs() {
+    let up = Up::start();
+    let gate = up.directory.path().join("gate");
+    let seen = up.directory.path().join("seen");
+    let script = format!("echo first; while [ ! -e {} ]; do sleep 0.01; done; echo last", gate.display());
+    let mut command = up.command(&["run", "--", "sh", "-c", &script]);
+    command.stdout(std::fs::File::create(&seen).unwrap());
+    let mut child = command.spawn().unwrap();
+    let content = || std::fs::read_to_string(&seen).unwrap();
+    until("the first line is there", BOUND, || content() == "first\n");
+    std::fs::write(&gate, "").unwrap();
+    until("the run ends", BOUND, || child.try_wait().unwrap().is_some());
+    assert_eq!(content(), "first\nlast\n");
+}
+
+#[test]
+fn large_output_arrives_whole() {
+    let up = Up::start();
+    let finished = up.run(&["run", "--", "seq", "1", "300000"]).ok();
+    assert!(finished.stdout.lines().map(|line| line.parse::<u32>().unwrap()).eq(1..=300_000));
+}
+
+#[test]
+fn ctrl_c_cancels_the_job() {
+    let up = Up::start();
+    let run = up.start_command(&["run", "--", "sleep", "60"]);
+    let job = up.only_job();
+    up.await_status(&job, "running");
+    run.signal(Signal::SIGINT);
+    let finished = run.finish();
+    assert_eq!(finished.code(), 130, "{finished:?}");
+    assert!(finished.stderr.contains("cancelling"), "{finished:?}");
+    assert_eq!(up.show(&job)["status"], "cancelled");
+}
+
+#[test]
+fn a_second_ctrl_c_leaves_at_once() {
+    let up = Up::start();
+    let script = "trap '' TERM; touch trapped; while :; do sleep 0.05; done";
+    let run = up.start_command(&["run", "--grace", "30s", "--", "sh", "-c", script]);
+    let job = up.only_job();
+    until("the job has set its trap", BOUND, || up.directory.path().join("trapped").exists());
+    run.signal(Signal::SIGINT);
+    up.await_status(&job, "preempting");
+    let before = Instant::now();
+    run.signal(Signal::SIGINT);
+    let finished = run.finish();
+    assert_eq!(finished.code(), 130, "{finished:?}");
+    assert!(before.elapsed() < Duration::from_secs(5));
+    assert_eq!(up.show(&job)["status"], "preempting");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job_quietly() {
+    let up = Up::start();
+    let mut command = std::process::Command::new("sh");
+    let line = format!("{} run -- yes | head -n 2", env!("CARGO_BIN_EXE_muster"));
+    command.args(["-c", &line]).env("MUSTER_URL", &up.url);
+    let finished = crate::harness::Started::spawn(command).finish();
+    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("y\ny\n", ""));
+    let job = up.only_job();
+    up.await_status(&job, "cancelled");
+}
+
+#[test]
+fn json_has_the_output_and_the_end() {
+    let up = Up::start();
+    let finished = up.run(&["run", "--json", "--", "sh", "-c", "echo out; exit 2"]);
+    assert_eq!(finished.code(), 2);
+    let lines: Vec<serde_json::Value> =
+        finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], serde_json::json!({"attempt": 1, "stream": "stdout", "text": "out\n"}));
+    assert_eq!(lines[1]["job"]["exit_code"], 2);
+}
+
+#[test]
+fn a_detached_run_prints_the_id_and_goes_on() {
+    let up = Up::start();
+    let id = up.run(&["run", "--detach", "--", "true"]).ok().line();
+    assert!(id.starts_with("job-") && id.len() == 40, "{id}");
+    up.await_status(&id, "done");
+}
