@@ -39,11 +39,11 @@ async fn find_scheduler(
         return Ok(private.insert(Embedded::start_private().await?).client());
     }
     let client = settings.client()?;
-    if settings.url_is_explicit {
+    if settings.url_is_explicit && !args.keep {
         return Ok(client);
     }
     match client.health().await {
-        Err(ClientError::Unreachable { .. }) if args.keep => embedded::start_in_background(settings).await,
+        Err(ClientError::Unreachable { .. }) if args.keep => embedded::start_in_background(client).await,
         Err(ClientError::Unreachable { .. }) if args.detach => anyhow::bail!(
             "no scheduler answers at {}, and --detach needs one that goes on: start it with `muster up`, \
              or add --keep",

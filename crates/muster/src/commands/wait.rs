@@ -1,6 +1,6 @@
 //! `muster wait`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_client::{Client, EventReader};
 use muster_protocol::Job;
@@ -18,7 +18,8 @@ pub(crate) async fn run(args: &WaitArgs, settings: &Settings) -> anyhow::Result<
     for job in &args.jobs {
         ids.push(resolve(&client, job).await?);
     }
-    let mut waiting = Waiting { client, screen: settings.screen, ids, ended: BTreeMap::new() };
+    let open = ids.iter().cloned().collect();
+    let mut waiting = Waiting { client, screen: settings.screen, ids, open, ended: BTreeMap::new() };
     let all_ended = match args.timeout {
         Some(limit) => match tokio::time::timeout(limit, waiting.until_all_ended()).await {
             Ok(ended) => ended.map(|()| true)?,
@@ -30,8 +31,7 @@ pub(crate) async fn run(args: &WaitArgs, settings: &Settings) -> anyhow::Result<
         json::document(&waiting.in_order())?;
     }
     if !all_ended {
-        let rest = waiting.ids.iter().filter(|id| !waiting.ended.contains_key(*id)).count();
-        note(&format!("the time is up, {rest} of {} jobs have not ended", waiting.ids.len()));
+        note(&format!("the time is up, {} of {} jobs have not ended", waiting.open.len(), waiting.ids.len()));
         return Ok(exit::TIMED_OUT);
     }
     Ok(first_failure(&waiting.in_order()))
@@ -46,6 +46,8 @@ struct Waiting {
     client: Client,
     screen: Screen,
     ids: Vec<String>,
+    /// Those that have not ended yet.
+    open: BTreeSet<String>,
     ended: BTreeMap<String, Job>,
 }
 
@@ -67,14 +69,14 @@ impl Waiting {
                 }
                 Err(error) => patience.bear(error).await?,
             }
-            if self.in_order().len() == self.ids.len() {
+            if self.open.is_empty() {
                 return Ok(());
             }
         }
     }
 
     async fn look(&mut self) -> anyhow::Result<()> {
-        for id in self.ids.clone() {
+        for id in self.open.clone() {
             self.check(&id).await?;
         }
         Ok(())
@@ -82,7 +84,7 @@ impl Waiting {
 
     /// Goes on until all jobs have ended or the stream has.
     async fn listen(&mut self, events: &mut EventReader) -> anyhow::Result<()> {
-        while self.in_order().len() < self.ids.len() {
+        while !self.open.is_empty() {
             let event = match events.next().await {
                 Ok(Some(event)) => event,
                 Ok(None) => return Ok(()),
@@ -92,7 +94,7 @@ impl Waiting {
             if !matches!(event.kind.as_str(), "done" | "failed" | "cancelled") {
                 continue;
             }
-            if let Some(id) = event.job_id.filter(|id| self.ids.contains(id)) {
+            if let Some(id) = event.job_id.filter(|id| self.open.contains(id)) {
                 self.check(&id).await?;
             }
         }
@@ -100,14 +102,12 @@ impl Waiting {
     }
 
     async fn check(&mut self, id: &str) -> anyhow::Result<()> {
-        if self.ended.contains_key(id) {
-            return Ok(());
-        }
         let job = named(self.client.job(id).await, id, &self.client)?;
         if exit::is_final(job.status) {
             if !self.screen.json {
                 self.screen.line(&human::ended(&job, self.screen))?;
             }
+            self.open.remove(id);
             self.ended.insert(id.to_owned(), job);
         }
         Ok(())

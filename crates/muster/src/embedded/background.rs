@@ -11,19 +11,20 @@ use muster_client::Client;
 use tokio::time::Instant;
 
 use crate::output::note;
-use crate::settings::Settings;
 
 const START_BOUND: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Starts it at the usual place, and waits until it answers.
-pub(crate) async fn start_in_background(settings: &Settings) -> anyhow::Result<Client> {
+/// Starts it where the client looks for it, and waits until it answers.
+pub(crate) async fn start_in_background(client: Client) -> anyhow::Result<Client> {
+    let port = local_port(client.url()).with_context(|| {
+        format!("{} is not on this machine, so that --keep cannot start it", client.url())
+    })?;
     let directory = data_directory()?;
     std::fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let log = directory.join("up.log");
-    let mut child = spawn(&directory, &log)?;
-    let client = settings.client()?;
+    let mut child = spawn(port, &directory, &log)?;
     let deadline = Instant::now() + START_BOUND;
     while client.health().await.is_err() {
         if let Some(status) = child.try_wait()? {
@@ -43,7 +44,17 @@ pub(crate) async fn start_in_background(settings: &Settings) -> anyhow::Result<C
     Ok(client)
 }
 
-fn spawn(directory: &Path, log: &Path) -> anyhow::Result<Child> {
+/// The port of a URL that means this machine.
+fn local_port(url: &str) -> Option<u16> {
+    let authority = url.strip_prefix("http://")?.split('/').next()?;
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (authority, 80),
+    };
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]").then_some(port)
+}
+
+fn spawn(port: u16, directory: &Path, log: &Path) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let output = File::options()
         .create(true)
@@ -52,7 +63,8 @@ fn spawn(directory: &Path, log: &Path) -> anyhow::Result<Child> {
         .with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log")?;
     let mut command = Command::new(program);
-    command.args(["up", "--background", "--data-dir"]).arg(directory).current_dir("/");
+    command.args(["up", "--background", "--port", &port.to_string(), "--data-dir"]);
+    command.arg(directory).current_dir("/");
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
     command.spawn().context("cannot start a scheduler")
 }
@@ -70,4 +82,24 @@ fn tail(log: &Path) -> String {
     // What cannot be read is only missing from a message.
     let _ = File::open(log).and_then(|mut file| file.read_to_string(&mut text));
     text.trim().lines().last().unwrap_or("it wrote nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_can_be_started() {
+        let cases = [
+            ("http://localhost:8080", Some(8080)),
+            ("http://127.0.0.1:9000/prefix", Some(9000)),
+            ("http://[::1]:9000", Some(9000)),
+            ("http://[::1]", Some(80)),
+            ("http://localhost", Some(80)),
+            ("http://example:8080", None),
+        ];
+        for (url, port) in cases {
+            assert_eq!(local_port(url), port, "{url}");
+        }
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::net::TcpStream;
 
-use muster_tests::until;
+use muster_tests::{PortLease, until};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::harness::{BOUND, Finished, Started, muster};
+use crate::harness::{BOUND, Finished, Started, is_running, muster};
 
 fn private(directory: &TempDir, words: &[&str]) -> Finished {
     let mut command = muster(directory.path());
@@ -47,9 +47,28 @@ fn nothing_is_left_behind() {
     command.env("TMPDIR", &temporary).args(["run", "--private", "--", "sh", "-c", "echo $PPID"]);
     let keeper: i32 = Started::spawn(command).finish().ok().line().parse().unwrap();
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
-    until("the keeper is gone", BOUND, || {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), None).is_err()
-    });
+    until("the keeper is gone", BOUND, || !is_running(keeper));
+}
+
+#[test]
+fn a_kept_scheduler_goes_on_and_is_used_again() {
+    let directory = TempDir::with_prefix("muster-test-").unwrap();
+    let port = PortLease::take();
+    let url = format!("http://localhost:{}", port.port());
+    let command = |words: &[&str]| {
+        let mut command = muster(directory.path());
+        command.env("MUSTER_URL", &url).args(words);
+        Started::spawn(command).finish().ok()
+    };
+    let first = command(&["run", "--keep", "--", "echo", "first"]);
+    let pid = first.stderr.rsplit("kill ").next().unwrap().trim().trim_end_matches(')').to_owned();
+    let pid: i32 = pid.parse().unwrap();
+    assert_eq!(first.stdout, "first\n");
+    let second = command(&["run", "--keep", "--", "echo", "second"]);
+    assert_eq!((second.stdout.as_str(), second.stderr.as_str()), ("second\n", ""));
+    assert!(directory.path().join(".local/share/muster/muster.db").is_file());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    until("it is gone", BOUND, || !is_running(pid));
 }
 
 #[test]
@@ -63,7 +82,5 @@ fn ctrl_c_ends_the_job_and_the_scheduler() {
     let pid: i32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
     run.signal(Signal::SIGINT);
     assert_eq!(run.finish().code(), 130);
-    until("the process is gone", BOUND, || {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_err()
-    });
+    until("the process is gone", BOUND, || !is_running(pid));
 }

@@ -15,6 +15,12 @@ use tempfile::TempDir;
 /// Longer than anything takes; a test that reaches it has failed.
 pub(crate) const BOUND: Duration = Duration::from_secs(30);
 
+/// Whether there is such a process. One that has ended and waits for its parent is none.
+pub(crate) fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
 /// The program, without settings of the surrounding environment.
 pub(crate) fn muster(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
@@ -102,6 +108,14 @@ impl Drop for Started {
     }
 }
 
+fn launch(directory: &Path, port: u16, arguments: &[&str]) -> Process {
+    let mut command = muster(directory);
+    command.args(["up", "--json", "--port", &port.to_string()]).args(arguments).env("MUSTER_WORKERS", "2");
+    // Every start has its own log, so that its own announcement is awaited.
+    let starts = std::fs::read_dir(directory).unwrap().count();
+    Process::start("muster up", command, &directory.join(format!("up-{starts}.log")))
+}
+
 /// A `muster up` on a port of its own.
 #[derive(Debug)]
 pub(crate) struct Up {
@@ -117,13 +131,18 @@ impl Up {
 
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let directory = TempDir::with_prefix("muster-test-").unwrap();
-        let mut command = muster(directory.path());
-        command.args(["up", "--port", "0", "--json"]).args(arguments).env("MUSTER_WORKERS", "2");
-        let log = directory.path().join("up.log");
-        let process = Process::start("muster up", command, &log);
+        let process = launch(directory.path(), 0, arguments);
         let mut up = Self { process, url: String::new(), directory };
         up.await_ready();
         up
+    }
+
+    /// Kills without a chance to tidy up, and starts again on the same port and data.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.process.kill9();
+        let port = self.url.rsplit(':').next().unwrap().parse().unwrap();
+        self.process = launch(self.directory.path(), port, &[]);
+        self.await_ready();
     }
 
     fn await_ready(&mut self) {
@@ -131,7 +150,7 @@ impl Up {
         self.url = eventually("muster up is ready", BOUND, || {
             assert!(process.is_alive(), "{}", process.output());
             let output = process.output();
-            let ready = output.lines().find(|line| line.contains("\"url\""))?;
+            let ready = output.lines().rfind(|line| line.contains("\"url\""))?;
             let ready: Value = serde_json::from_str(ready).ok()?;
             Some(ready["url"].as_str()?.to_owned())
         });

@@ -138,3 +138,20 @@ fn a_detached_run_prints_the_id_and_goes_on() {
     assert!(id.starts_with("job-") && id.len() == 40, "{id}");
     up.await_status(&id, "done");
 }
+
+#[test]
+fn a_run_survives_the_death_of_the_scheduler() {
+    let mut up = Up::start();
+    let gate = up.directory.path().join("gate");
+    let script = "seq 1 1000; touch written; while [ ! -e gate ]; do sleep 0.01; done; echo last; exit 7";
+    let run = up.start_command(&["run", "--", "sh", "-c", script]);
+    until("the job has written", BOUND, || up.directory.path().join("written").exists());
+    let job = up.only_job();
+    until("its output is kept", BOUND, || up.run(&["logs", &job]).ok().stdout.ends_with("1000\n"));
+    up.kill_and_restart();
+    std::fs::write(gate, "").unwrap();
+    let finished = run.finish();
+    assert_eq!(finished.code(), 7, "{finished:?}");
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!((lines.len(), lines[999], lines[1000]), (1001, "1000", "last"), "{finished:?}");
+}
