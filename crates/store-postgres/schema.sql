@@ -43,6 +43,8 @@ CREATE TABLE jobs (
     idempotency_key text COLLATE "C",
     gang_id text COLLATE "C",
     reason text COLLATE "C",
+    -- What lists are searched by; the specification has them too.
+    tags text[] COLLATE "C",
     -- JSON; never changes.
     spec text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);

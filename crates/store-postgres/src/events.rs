@@ -103,3 +103,54 @@ impl PostgresTx {
         Ok(held.map_or(drawn, |key| drawn.min(-1 - key)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_domain::{EventKind, Timestamp, WorkerId};
+    use muster_pg_testkit::Postgres;
+
+    use super::*;
+    use crate::migrations;
+    use crate::pool::{self, PostgresOptions};
+    use crate::tx::Scope;
+
+    const ALL: EventFilter = EventFilter { job: None, after: 0, limit: 100 };
+
+    fn event() -> Event {
+        Event::of_worker(WorkerId::new("w"), Timestamp::default(), EventKind::WorkerRegistered)
+    }
+
+    #[tokio::test]
+    async fn what_commits_late_is_not_overtaken() {
+        let (url, options) = (Postgres::shared().database().url(), PostgresOptions::default());
+        let pool = pool::build(pool::configure(&url, &options).unwrap(), &options).unwrap();
+        migrations::migrate(pool.get().await.unwrap()).await.unwrap();
+        let open = async |scope| PostgresTx::new(pool.get().await.unwrap(), scope);
+        let seen = async || {
+            let mut reader = open(Scope::Single).await;
+            let events = reader.select_events(&ALL).await.unwrap();
+            let last = reader.select_last_event().await.unwrap();
+            assert_eq!(last, events.last().map_or(0, |event| event.seq));
+            events.iter().map(|event| event.seq).collect::<Vec<_>>()
+        };
+        let (mut early, mut slow, mut quick) =
+            (open(Scope::Write).await, open(Scope::Write).await, open(Scope::Write).await);
+        early.insert_events(&mut [event()]).await.unwrap();
+        early.commit(None).await.unwrap();
+        slow.insert_events(&mut [event(), event()]).await.unwrap();
+        quick.insert_events(&mut [event()]).await.unwrap();
+        quick.commit(None).await.unwrap();
+        assert_eq!(seen().await, [1], "2 and 3 are still open, so 4 has to wait");
+        slow.commit(None).await.unwrap();
+        assert_eq!(seen().await, [1, 2, 3, 4]);
+
+        let mut abandoned = open(Scope::Write).await;
+        abandoned.insert_events(&mut [event()]).await.unwrap();
+        let mut last = open(Scope::Write).await;
+        last.insert_events(&mut [event()]).await.unwrap();
+        last.commit(None).await.unwrap();
+        assert_eq!(seen().await, [1, 2, 3, 4]);
+        abandoned.roll_back().await;
+        assert_eq!(seen().await, [1, 2, 3, 4, 6]);
+    }
+}

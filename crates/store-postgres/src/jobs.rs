@@ -6,26 +6,26 @@ use muster_store::row::JobRow;
 use uuid::Uuid;
 
 use crate::error::{during, failed};
-use crate::row::{self, JOB_COLUMNS, column, job_rows, storable, storable_option, uuids};
+use crate::row::{self, JOB_COLUMNS, column, job_rows, storable, storable_option, tag_array, uuids};
 use crate::tx::{Done, PostgresTx};
 
 /// Numbers are drawn in the order of the arrays.
 const INSERT: &str = "INSERT INTO jobs (id, status, priority, shape, attempts, lease, preemption_epoch, \
     reservation_epoch, created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, \
     done_at, waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, \
-    name, idempotency_key, gang_id, reason, spec) \
+    name, idempotency_key, gang_id, reason, spec, tags) \
     SELECT id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, created_at, \
     ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, waiting_on, \
     closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, idempotency_key, \
-    gang_id, reason, spec \
+    gang_id, reason, spec, tags::text[] \
     FROM unnest($1::uuid[], $2::text[], $3::int[], $4::bigint[], $5::int[], $6::bigint[], $7::int[], $8::int[], \
     $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], \
     $16::bigint[], $17::int[], $18::bigint[], $19::text[], $20::int[], $21::int[], $22::bigint[], $23::text[], \
-    $24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[]) WITH ORDINALITY \
+    $24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[]) WITH ORDINALITY \
     AS new (id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, created_at, \
     ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, waiting_on, \
     closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, idempotency_key, \
-    gang_id, reason, spec, place) ORDER BY place RETURNING seq";
+    gang_id, reason, spec, tags, place) ORDER BY place RETURNING seq";
 
 /// Names only what may change.
 const UPDATE: &str = "UPDATE jobs SET status = new.status, attempts = new.attempts, lease = new.lease, \
@@ -64,7 +64,8 @@ impl PostgresTx {
     }
 
     pub(crate) async fn insert_new_jobs(&mut self, jobs: &mut [Job]) -> Done<()> {
-        let seqs = self.insert_rows(&job_rows(jobs)).await?;
+        let tags: Vec<Option<String>> = jobs.iter().map(|job| tag_array(&job.spec.tags)).collect();
+        let seqs = self.insert_rows(&job_rows(jobs), &tags).await?;
         if seqs.len() != jobs.len() {
             return Err(failed("insert jobs", "not every job was inserted"));
         }
@@ -76,7 +77,7 @@ impl PostgresTx {
     }
 
     /// Inserts and returns the numbers, ascending.
-    async fn insert_rows(&mut self, rows: &[JobRow]) -> Done<Vec<i64>> {
+    async fn insert_rows(&mut self, rows: &[JobRow], tags: &[Option<String>]) -> Done<Vec<i64>> {
         let inserted = self
             .query(
                 "insert jobs",
@@ -111,6 +112,7 @@ impl PostgresTx {
                     &column(rows, |row| row.gang_id.as_deref()),
                     &column(rows, |row| row.reason.as_deref()),
                     &column(rows, |row| row.spec.as_str()),
+                    &tags,
                 ],
             )
             .await?;

@@ -7,7 +7,7 @@ use muster_store::{Counts, JobFilter};
 use tokio_postgres::types::ToSql;
 
 use crate::error::{corrupt, during};
-use crate::row::{self, JOB_COLUMNS, sql_limit, storable, to_json};
+use crate::row::{self, JOB_COLUMNS, sql_limit, storable};
 use crate::tx::{Done, PostgresTx};
 
 /// A list query under construction.
@@ -23,7 +23,7 @@ impl Listing {
         self.conditions.push(condition.replace('?', &format!("${}", self.values.len())));
     }
 
-    fn of(filter: &JobFilter) -> Done<Self> {
+    fn of(filter: &JobFilter) -> Self {
         let mut listing = Self { conditions: vec!["true".to_owned()], values: Vec::new() };
         if !filter.statuses.is_empty() {
             let names: Vec<&'static str> = filter.statuses.iter().map(|status| status.as_str()).collect();
@@ -40,12 +40,7 @@ impl Listing {
             listing.add("jobs.name = ?", storable(name).into_owned());
         }
         if let Some(tag) = &filter.tag {
-            // Compared as JSON text, which we have written ourselves and which can hold every character.
-            listing.add(
-                "EXISTS (SELECT 1 FROM json_array_elements(jobs.spec::json -> 'tags') AS tag \
-                 WHERE tag.value::text = ?)",
-                to_json(tag)?,
-            );
+            listing.add("? = ANY(jobs.tags)", storable(tag).into_owned());
         }
         if let Some(since) = filter.since {
             listing.add("jobs.created_at >= ?", since.as_micros());
@@ -53,7 +48,7 @@ impl Listing {
         if let Some(before) = filter.before_seq {
             listing.add("jobs.seq < ?", i64::try_from(before).unwrap_or(i64::MAX));
         }
-        Ok(listing)
+        listing
     }
 
     fn sql(&self) -> String {
@@ -67,7 +62,7 @@ impl Listing {
 
 impl PostgresTx {
     pub(crate) async fn select_list(&mut self, filter: &JobFilter) -> Done<Vec<Job>> {
-        let listing = Listing::of(filter)?;
+        let listing = Listing::of(filter);
         let sql = listing.sql();
         let limit: Option<i64> = filter.limit.map(sql_limit);
         let mut params: Vec<&(dyn ToSql + Sync)> = Vec::with_capacity(listing.values.len() + 1);

@@ -66,3 +66,68 @@ async fn apply(transaction: &Transaction<'_>, migration: &Migration) -> Done<()>
     tracing::info!(version = migration.version, name = migration.name, "the schema was upgraded");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_pg_testkit::{Database, Postgres};
+
+    use super::*;
+    use crate::pool::{self, PostgresOptions};
+
+    async fn client(database: &Database<'_>) -> Client {
+        let options = PostgresOptions::default();
+        let pool = pool::build(pool::configure(&database.url(), &options).unwrap(), &options).unwrap();
+        pool.get().await.unwrap()
+    }
+
+    /// Every column, every index, every constraint and every setting of a table.
+    fn describe(database: &Database<'_>) -> Vec<String> {
+        let text = database.execute(
+            "SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' \
+                 || coalesce(column_default, '') || ' ' || coalesce(collation_name, '') \
+             FROM information_schema.columns \
+             WHERE table_schema = 'public' AND table_name <> 'schema_migrations' \
+             UNION ALL SELECT indexdef FROM pg_indexes \
+             WHERE schemaname = 'public' AND tablename <> 'schema_migrations' \
+             UNION ALL SELECT conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) \
+             FROM pg_constraint \
+             WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'schema_migrations' \
+             UNION ALL SELECT relname || ' ' || relkind::text || ' ' || coalesce(reloptions::text, '') \
+             FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'schema_migrations%' \
+             ORDER BY 1",
+        );
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[tokio::test]
+    async fn upgrading_step_by_step_gives_the_current_schema() {
+        let upgraded = Postgres::shared().database();
+        let mut stepping = client(&upgraded).await;
+        for migration in MIGRATIONS {
+            let transaction = stepping.transaction().await.unwrap();
+            transaction.batch_execute(RECORD).await.unwrap();
+            apply(&transaction, migration).await.unwrap();
+            transaction.commit().await.unwrap();
+        }
+        let current = Postgres::shared().database();
+        client(&current).await.batch_execute(include_str!("../schema.sql")).await.unwrap();
+        let (upgraded, current) = (describe(&upgraded), describe(&current));
+        assert!(upgraded.len() > 70, "the description is complete: {upgraded:#?}");
+        assert_eq!(upgraded, current);
+    }
+
+    #[tokio::test]
+    async fn a_second_run_changes_nothing() {
+        let database = Postgres::shared().database();
+        migrate(client(&database).await).await.unwrap();
+        let before = (describe(&database), database.execute("SELECT * FROM schema_migrations"));
+        migrate(client(&database).await).await.unwrap();
+        assert_eq!((describe(&database), database.execute("SELECT * FROM schema_migrations")), before);
+    }
+
+    #[test]
+    fn versions_count_up_from_one() {
+        let versions: Vec<i64> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+        assert_eq!(versions, (1..=MIGRATIONS.len() as i64).collect::<Vec<_>>());
+    }
+}

@@ -6,13 +6,18 @@ use crate::error::during;
 use crate::row::{self, JOB_COLUMNS, sql_limit, to_json};
 use crate::tx::{Done, PostgresTx};
 
-/// Every shape of pending jobs, found by hopping through the index from one shape to the next.
-const PENDING_SHAPES: &str = "WITH RECURSIVE hop (shape) AS ( \
-        SELECT (SELECT shape FROM jobs WHERE status = 'pending' ORDER BY shape LIMIT 1) \
-        UNION ALL \
-        SELECT (SELECT shape FROM jobs WHERE status = 'pending' AND jobs.shape > hop.shape \
-                ORDER BY shape LIMIT 1) \
-        FROM hop WHERE hop.shape IS NOT NULL) ";
+/// A table `hop` of every shape of those pending jobs, found by hopping through the index from one shape to
+/// the next.
+fn hop(those: &str) -> String {
+    format!(
+        "WITH RECURSIVE hop (shape) AS ( \
+            SELECT (SELECT shape FROM jobs WHERE status = 'pending' {those} ORDER BY shape LIMIT 1) \
+            UNION ALL \
+            SELECT (SELECT shape FROM jobs WHERE status = 'pending' AND jobs.shape > hop.shape {those} \
+                    ORDER BY shape LIMIT 1) \
+            FROM hop WHERE hop.shape IS NOT NULL)"
+    )
+}
 
 impl PostgresTx {
     pub(crate) async fn select_shapes(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
@@ -34,9 +39,8 @@ impl PostgresTx {
 
     pub(crate) async fn select_pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
         let sql = format!(
-            "{PENDING_SHAPES} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape \
-             WHERE EXISTS (SELECT 1 FROM jobs \
-                 WHERE status = 'pending' AND jobs.shape = hop.shape AND gang_id IS NULL)"
+            "{} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape",
+            hop("AND gang_id IS NULL")
         );
         let rows = self.query("read pending shapes", &sql, &[]).await?;
         rows.iter().map(row::read_shape).collect()
@@ -57,12 +61,13 @@ impl PostgresTx {
     pub(crate) async fn count_before(&mut self, job: &Job) -> Done<u64> {
         const OPERATION: &str = "count jobs ahead";
         let sql = format!(
-            "{PENDING_SHAPES} SELECT coalesce(sum( \
+            "{} SELECT coalesce(sum( \
                 (SELECT count(*) FROM jobs \
                     WHERE status = 'pending' AND jobs.shape = hop.shape AND priority > $1) \
                 + (SELECT count(*) FROM jobs \
                     WHERE status = 'pending' AND jobs.shape = hop.shape AND priority = $1 AND seq < $2)), 0) \
-                ::bigint FROM hop WHERE hop.shape IS NOT NULL"
+                ::bigint FROM hop WHERE hop.shape IS NOT NULL",
+            hop("")
         );
         let rows = self.query(OPERATION, &sql, &[&job.spec.priority, &(job.seq as i64)]).await?;
         let count = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();

@@ -111,10 +111,10 @@ impl Listener {
     async fn connect(&mut self) -> Option<Wake> {
         match open(&self.config).await {
             Ok(line) => {
-                let stops = workers_to_stop(&line.client).await;
+                let missed = std::mem::replace(&mut self.reconnecting, true);
+                let stops = if missed { workers_to_stop(&line.client).await } else { Vec::new() };
                 self.line = Some(line);
                 self.pause = FIRST_PAUSE;
-                let missed = std::mem::replace(&mut self.reconnecting, true);
                 missed.then_some(Wake { work: true, events: true, stops })
             }
             Err(error) => {

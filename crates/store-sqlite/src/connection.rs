@@ -107,4 +107,30 @@ mod tests {
         assert!(matches!(error, StoreError::Failed { .. }), "{error}");
         assert_eq!(ready(async { Ok(7) }).unwrap(), 7);
     }
+
+    #[test]
+    fn a_full_disk_undoes_the_transaction_and_passes() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut connection = open_writer(&dir.path().join("full.db")).unwrap();
+        crate::migrations::migrate(&mut connection).unwrap();
+        let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let set_limit = |limit: i64| {
+            connection.query_row(&format!("PRAGMA max_page_count = {limit}"), [], |_| Ok(())).unwrap();
+        };
+        let id = muster_domain::JobId::from_random([1; 16]);
+        let fill = |tx: &mut SqliteTx<'_>| {
+            let spec = muster_domain::JobSpec::shell("x".repeat(100_000));
+            let now = muster_domain::Timestamp::default();
+            let job = muster_domain::Job::new(id, spec.into(), muster_domain::Phase::Pending, now);
+            tx.insert_new_jobs(&mut [job])
+        };
+        set_limit(pages + 3);
+        let error = write(&connection, fill).unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+        assert!(write(&connection, |tx| tx.select_jobs(&[id])).unwrap().is_empty());
+        set_limit(pages + 1_000);
+        write(&connection, fill).unwrap();
+        let jobs = write(&connection, |tx| tx.select_jobs(&[id])).unwrap();
+        assert_eq!(jobs.iter().map(|job| job.seq).collect::<Vec<_>>(), [1], "no number was lost");
+    }
 }

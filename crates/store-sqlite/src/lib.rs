@@ -14,6 +14,8 @@ mod lists;
 mod lock;
 mod migrations;
 mod pending;
+#[cfg(test)]
+mod plans_tests;
 mod row;
 mod store;
 mod thread;

@@ -7,12 +7,17 @@ use crate::error::during;
 use crate::row::{self, JOB_COLUMNS, to_json};
 use crate::tx::{Done, SqliteTx};
 
-/// Every shape of pending jobs, found by hopping through the index from one shape to the next.
-const PENDING_SHAPES: &str = "WITH RECURSIVE hop (shape) AS ( \
-        SELECT min(shape) FROM jobs WHERE status = 'pending' \
-        UNION ALL \
-        SELECT (SELECT min(shape) FROM jobs WHERE status = 'pending' AND shape > hop.shape) \
-        FROM hop WHERE hop.shape IS NOT NULL) ";
+/// A table `hop` of every shape of those pending jobs, found by hopping through the index from one shape to
+/// the next.
+fn hop(those: &str) -> String {
+    format!(
+        "WITH RECURSIVE hop (shape) AS ( \
+            SELECT min(shape) FROM jobs WHERE status = 'pending' {those} \
+            UNION ALL \
+            SELECT (SELECT min(shape) FROM jobs WHERE status = 'pending' AND shape > hop.shape {those}) \
+            FROM hop WHERE hop.shape IS NOT NULL)"
+    )
+}
 
 impl SqliteTx<'_> {
     pub(crate) fn select_shapes(&self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
@@ -32,9 +37,8 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_pending_shapes(&self) -> Done<Vec<(ShapeId, Requirement)>> {
         let sql = format!(
-            "{PENDING_SHAPES} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape \
-             WHERE EXISTS (SELECT 1 FROM jobs \
-                 WHERE status = 'pending' AND jobs.shape = hop.shape AND gang_id IS NULL)"
+            "{} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape",
+            hop("AND gang_id IS NULL")
         );
         self.rows("read pending shapes", &sql, [], row::read_shape)
     }
@@ -59,12 +63,13 @@ impl SqliteTx<'_> {
     pub(crate) fn count_before(&self, job: &Job) -> Done<u64> {
         const OPERATION: &str = "count jobs ahead";
         let sql = format!(
-            "{PENDING_SHAPES} SELECT coalesce(sum( \
+            "{} SELECT coalesce(sum( \
                 (SELECT count(*) FROM jobs \
                     WHERE status = 'pending' AND jobs.shape = hop.shape AND priority > ?1) \
                 + (SELECT count(*) FROM jobs \
                     WHERE status = 'pending' AND jobs.shape = hop.shape AND priority = ?1 AND seq < ?2)), 0) \
-             FROM hop WHERE hop.shape IS NOT NULL"
+             FROM hop WHERE hop.shape IS NOT NULL",
+            hop("")
         );
         let params = params![job.spec.priority, job.seq as i64];
         let mut statement = self.statement(OPERATION, &sql)?;

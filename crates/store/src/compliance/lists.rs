@@ -46,6 +46,33 @@ pub async fn filters_hold_together(stage: &Stage) {
     assert_eq!(found(JobFilter { statuses, ..all }).await, [c.id, b.id, a.id]);
 }
 
+/// Whatever a client can put into a JSON text is kept, found again, and spoils nothing for others.
+pub async fn awkward_texts_are_kept_and_found(stage: &Stage) {
+    let texts =
+        ["a\0b", "\0", "'; DROP TABLE jobs; --", r#"{"a\",b}"#, ",", "\u{1f980}\u{feff}", " ", "%_?$1"];
+    for text in texts {
+        let spec = JobSpec {
+            name: Some(text.to_owned()),
+            queue: Some(QueueName::new(text)),
+            tags: [text.to_owned(), format!("{text},other")].into(),
+            idempotency_key: Some(text.to_owned()),
+            ..JobSpec::shell(text)
+        };
+        let job = stage.submit(spec.clone()).await;
+        assert_eq!(*stage.get(job.id).await.spec, spec, "{text:?}");
+        assert_eq!(stage.submit(spec.clone()).await.id, job.id, "the key {text:?} is found");
+        for filter in [
+            JobFilter { name: Some(text.to_owned()), ..JobFilter::default() },
+            JobFilter { queue: Some(QueueName::new(text)), ..JobFilter::default() },
+            JobFilter { tag: Some(text.to_owned()), ..JobFilter::default() },
+        ] {
+            let found = stage.store.jobs(filter.clone()).await.unwrap().jobs;
+            assert_eq!(found.iter().map(|view| view.job.id).collect::<Vec<_>>(), [job.id], "{filter:?}");
+        }
+    }
+    assert_eq!(stage.store.counts().await.unwrap().pending_by_queue.len(), texts.len());
+}
+
 pub async fn pages_join_without_loss(stage: &Stage) {
     for n in 0..7 {
         stage.shell(&n.to_string()).await;

@@ -1,0 +1,99 @@
+//! No primitive reads all jobs: every statement that the engine's verbs lead to is explained and checked.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use muster_domain::{Event, EventKind, Job, JobId, JobSpec, Phase, Requirement, Status, Timestamp, WorkerId};
+use muster_store::{Edge, EventFilter, JobFilter, Tx};
+use rusqlite::Connection;
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+
+use crate::connection::{ready, write};
+use crate::tx::SqliteTx;
+use crate::{connection, migrations};
+
+async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
+    let (now, worker) = (Timestamp::from_micros(1), WorkerId::new("w"));
+    let job = |byte, phase| {
+        let id = JobId::from_random([byte; 16]);
+        Job::new(id, Arc::new(JobSpec::shell("x")), phase, now)
+    };
+    let mut jobs = [job(1, Phase::Pending), job(2, Phase::Blocked { waiting_on: 1 })];
+    tx.insert_jobs(&mut jobs).await?;
+    let ids = [jobs[0].id, jobs[1].id];
+    let shape = jobs[0].shape;
+    tx.insert_requirements(&[(shape, Requirement::default())]).await?;
+    tx.insert_edges(&[Edge { parent: ids[0], child: ids[1] }]).await?;
+    tx.append_events(&mut [Event::of_job(ids[0], now, EventKind::Unblocked)]).await?;
+    tx.put_checkpoint(ids[0], &[0]).await?;
+    tx.update_jobs(&jobs).await?;
+    assert_eq!(tx.pending_shapes().await?.len(), 1);
+    assert_eq!(tx.lock_heads(&[shape], 5).await?.len(), 1);
+    assert_eq!(tx.dependants(&ids).await?.len(), 1);
+    tx.lock_jobs(&ids).await?;
+    tx.jobs_by_key(&["k".to_owned()]).await?;
+    tx.requirements(&[shape]).await?;
+    tx.count_ahead(&jobs[0]).await?;
+    tx.usage(std::slice::from_ref(&worker)).await?;
+    tx.stopping_jobs(std::slice::from_ref(&worker)).await?;
+    tx.silent_jobs(now, 5).await?;
+    tx.overdue_stops(now, 5).await?;
+    tx.oldest_signs().await?;
+    tx.finished_jobs(now, 5).await?;
+    tx.lock_workers(&[worker]).await?;
+    tx.counts().await?;
+    tx.list_jobs(&JobFilter { statuses: vec![Status::Running], ..JobFilter::default() }).await?;
+    tx.events(&EventFilter { job: Some(ids[0]), after: 0, limit: 5 }).await?;
+    tx.events(&EventFilter { job: None, after: 0, limit: 5 }).await?;
+    tx.last_event().await?;
+    tx.checkpoints(&ids).await?;
+    tx.delete_jobs(&ids).await
+}
+
+/// The steps of a statement that go over a table of jobs, edges or events without an index that is made
+/// for a part of it.
+fn scans(connection: &Connection, sql: &str) -> Vec<String> {
+    const PARTIAL: [&str; 6] =
+        ["jobs_pending", "jobs_waiting", "jobs_held", "jobs_sign", "jobs_drain", "jobs_done"];
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let mut rows = statement.raw_query();
+    let mut steps = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        let step: String = row.get(3).unwrap();
+        let whole_table = ["SCAN jobs", "SCAN edges", "SCAN events", "SCAN child"];
+        if whole_table.iter().any(|start| step.starts_with(start))
+            && !PARTIAL.iter().any(|index| step.contains(index))
+        {
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+#[test]
+fn no_primitive_reads_all_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut connection = connection::open_writer(&dir.path().join("plans.db")).unwrap();
+    migrations::migrate(&mut connection).unwrap();
+    let texts: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let noted = Arc::clone(&texts);
+    let note = move |event: TraceEvent<'_>| {
+        if let TraceEvent::Stmt(statement, _) = event {
+            noted.lock().unwrap().insert(statement.sql().into_owned());
+        }
+    };
+    connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note)).unwrap();
+    write(&connection, |tx| ready(every_primitive(tx))).unwrap();
+    connection.trace_v2(TraceEventCodes::empty(), None::<fn(TraceEvent<'_>)>).unwrap();
+    let mut seen = std::mem::take(&mut *texts.lock().unwrap());
+    seen.retain(|sql| !["BEGIN", "COMMIT"].iter().any(|word| sql.starts_with(word)));
+    assert!(seen.len() > 30, "{seen:#?}");
+    for sql in seen {
+        let scans = scans(&connection, &sql);
+        assert!(scans.is_empty(), "{sql}\n{scans:#?}");
+    }
+    assert!(
+        !scans(&connection, "SELECT count(*) FROM jobs WHERE name = 'x'").is_empty(),
+        "the check is blind"
+    );
+}

@@ -1,0 +1,183 @@
+//! What only a store in a file promises: it survives its process, and belongs to one process at a time.
+#![expect(clippy::unwrap_used, reason = "test code, also outside of the test functions")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use muster_domain::{JobSpec, ReportKind, Span, Status};
+use muster_store::compliance::Stage;
+use muster_store::compliance::stage::memory;
+use muster_store::engine::Policy;
+use muster_store::{Command, EventFilter, StoreError, StoreExt};
+use muster_store_sqlite::SqliteStore;
+
+fn open(path: &Path) -> Stage {
+    Stage::new(Arc::new(SqliteStore::open(path, Policy::default()).unwrap()))
+}
+
+#[test]
+fn everything_survives_a_reopen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    block_on(async {
+        let stage = open(&path);
+        stage.register("w1", memory(1_000), Some(4)).await;
+        let running = stage.shell("sleep").await;
+        stage.claim_by("w1").await.unwrap();
+        stage.cancel(running.id).await.unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        let caller = muster_domain::Caller { lease: Some(stage.get(running.id).await.lease), worker: None };
+        let save = Command::SaveCheckpoint { job: running.id, caller, epoch: 1, bytes: bytes.clone() };
+        stage.one(save).await.unwrap();
+        let done = stage.run_to_done().await;
+        let all = EventFilter { job: None, after: 0, limit: 100 };
+        let before = (stage.all().await, stage.store.workers().await.unwrap());
+        let events = stage.store.events(all).await.unwrap();
+        stage.store.close().await;
+        drop(stage);
+
+        assert!(!dir.path().join("muster.db-wal").exists(), "a closed store is one file");
+        let stage = open(&path);
+        assert_eq!((stage.all().await, stage.store.workers().await.unwrap()), before);
+        assert_eq!(stage.store.events(all).await.unwrap(), events);
+        let view = stage.store.job(running.id).await.unwrap().unwrap();
+        assert_eq!(view.checkpoint.as_deref(), Some(bytes.as_slice()));
+        assert_eq!(stage.status(done.id).await, Status::Done);
+        stage.check().await;
+    });
+}
+
+#[test]
+fn dependencies_survive_a_reopen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    block_on(async {
+        let stage = open(&path);
+        let parent = stage.shell("first").await;
+        let child = stage.after(&[parent.id]).await;
+        drop(stage);
+
+        let stage = open(&path);
+        assert_eq!(stage.get(child.id).await.spec.depends_on, [parent.id]);
+        let claimed = stage.claim().await.unwrap();
+        assert_eq!(claimed.id, parent.id);
+        stage.report(&claimed, ReportKind::Done).await.unwrap();
+        assert_eq!(stage.status(child.id).await, Status::Pending);
+    });
+}
+
+#[test]
+fn numbers_are_never_used_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    block_on(async {
+        let stage = open(&path);
+        let first = stage.run_to_done().await;
+        let last_event = stage.store.last_event().await.unwrap();
+        stage.advance(Span::from_secs(60));
+        stage.sweep_with(stage.now(), Some(Span::from_secs(1))).await;
+        assert!(stage.all().await.is_empty());
+        drop(stage);
+
+        let stage = open(&path);
+        let second = stage.shell("again").await;
+        assert!(second.seq > first.seq);
+        assert!(stage.store.last_event().await.unwrap() > last_event, "a reader would miss the new events");
+    });
+}
+
+#[test]
+fn a_closed_store_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path().join("muster.db"), Policy::default()).unwrap();
+    block_on(async {
+        use muster_store::Store;
+        store.ping().await.unwrap();
+        store.close().await;
+        store.close().await;
+        assert!(matches!(store.ping().await, Err(StoreError::Closed)));
+        assert!(matches!(store.counts().await, Err(StoreError::Closed)));
+    });
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    drop(open(&path));
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute("INSERT INTO schema_migrations (version, name) VALUES (1000, 'later')", []).unwrap();
+    drop(connection);
+    let error = SqliteStore::open(&path, Policy::default()).unwrap_err();
+    assert!(matches!(error, StoreError::SchemaTooNew { found: 1000, .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    std::fs::write(&path, "these are only words, and rather more than a hundred of them ".repeat(100))
+        .unwrap();
+    let error = SqliteStore::open(&path, Policy::default()).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    let error = SqliteStore::open(dir.path().join("missing/muster.db"), Policy::default()).unwrap_err();
+    assert!(error.to_string().contains("missing"), "{error}");
+}
+
+const HELD: &str = "MUSTER_TEST_HOLD_DATABASE";
+
+/// Another process that has the database open, with one job in it.
+struct Holder(Child);
+
+impl Holder {
+    /// Runs this test program again, with only the test below.
+    fn start(path: &Path) -> Self {
+        let mut child = Process::new(std::env::current_exe().unwrap())
+            .args(["--exact", "one_process_at_a_time", "--nocapture"])
+            .env(HELD, path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("holding")), "the other process ended early");
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn one_process_at_a_time() {
+    if let Some(path) = std::env::var_os(HELD) {
+        let stage = open(Path::new(&path));
+        block_on(stage.submit(JobSpec::shell("from the other process")));
+        println!("holding");
+        std::io::stdout().flush().unwrap();
+        // Held until this process is killed.
+        std::io::stdin().lines().for_each(drop);
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    let holder = Holder::start(&path);
+    let error = SqliteStore::open(&path, Policy::default()).unwrap_err().to_string();
+    for part in
+        ["muster.db is in use", &format!("process {}", holder.0.id()), "muster.db.lock", "stop that process"]
+    {
+        assert!(error.contains(part), "{part:?} is missing: {error}");
+    }
+    // Killed without warning: the lock goes with the process, what was acknowledged stays.
+    drop(holder);
+    let jobs = block_on(open(&path).all());
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].spec.program.to_line(), "from the other process");
+}
