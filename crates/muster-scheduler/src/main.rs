@@ -1,2 +1,80 @@
-//! Entry point.
-fn main() {}
+//! A scheduler as a process of its own: reads its settings, serves until it is told to end.
+//!
+//! Exit codes: 0 after an orderly end, 1 when something could not be opened or requests had to be cut
+//! off at the end, 2 for a wrong configuration.
+
+mod signals;
+mod store;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use muster_logging::{LogSettings, LogTarget};
+use muster_server::Server;
+use muster_server::settings::{self, SchedulerArgs};
+
+use signals::Signals;
+
+/// Schedules jobs: the HTTP API and the loops behind it.
+#[derive(Debug, Parser)]
+#[command(name = "muster-scheduler", version)]
+struct Program {
+    #[command(flatten)]
+    args: SchedulerArgs,
+}
+
+fn main() -> ExitCode {
+    let found = settings::matches(Program::command(), "scheduler", std::env::args_os());
+    let args = match found.and_then(|found| Program::from_arg_matches(&found)) {
+        Ok(program) => program.args,
+        // Prints help to standard output with exit code 0, and usage errors with exit code 2.
+        Err(error) => error.exit(),
+    };
+    let log = LogSettings { filter: &args.log, format: args.log_format, target: LogTarget::Stdout };
+    if let Err(error) = muster_logging::init(&log) {
+        eprintln!("muster-scheduler: {error}");
+        return ExitCode::from(2);
+    }
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the scheduler cannot run");
+            eprintln!("muster-scheduler: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &SchedulerArgs) -> anyhow::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(args));
+    // Whatever still blocks a thread must not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Serves until a signal comes. True when the end was orderly.
+async fn serve(args: &SchedulerArgs) -> anyhow::Result<bool> {
+    let mut signals = Signals::new().context("cannot watch for signals")?;
+    let store = store::open(args).await?;
+    let kind = store.kind();
+    let server = Server::start(args.server_config(), store, args.socket()).await?;
+    let addr = server.addr().unwrap_or_else(|| args.socket());
+    tracing::info!(%addr, mode = "scheduler", store = kind, "scheduler started");
+    if addr.ip().is_loopback() {
+        tracing::info!("only this machine can connect; --listen 0.0.0.0 opens the scheduler to others");
+    } else {
+        tracing::warn!(%addr, "anyone who can connect can run commands on the workers");
+    }
+    signals.next().await;
+    tracing::info!("scheduler shutting down");
+    tokio::select! {
+        orderly = server.shutdown() => {
+            tracing::info!(orderly, "scheduler ended");
+            Ok(orderly)
+        }
+        () = signals.next() => anyhow::bail!("forced to end by a second signal"),
+    }
+}

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::batcher::Batcher;
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
+use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
@@ -22,6 +23,7 @@ pub(crate) struct App {
     pub(crate) batcher: Batcher,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) hub: Arc<WakeHub>,
+    pub(crate) health: Arc<StoreHealth>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,

@@ -20,8 +20,9 @@ use crate::error::ApiError;
 use crate::ids;
 use crate::params::{self, Params};
 
-/// How much of a body that is too large is still read, so that the client sees the answer.
+/// How much of a body that is too large is still read, so that the client sees the answer, and for how long.
 const DRAINED_BYTES: usize = 32 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 /// Everything about a request but its path and its body.
 #[derive(Debug)]
@@ -102,7 +103,8 @@ pub(crate) async fn read_body(mut body: Body, limit: usize, patience: Duration) 
             _ => collect(&mut body, limit).await,
         };
         if collected.as_ref().is_err_and(|error| error.status == StatusCode::PAYLOAD_TOO_LARGE) {
-            drain(&mut body).await;
+            // When it takes too long the client learns less, but no one else waits.
+            let _ = tokio::time::timeout(DRAIN_TIME, drain(&mut body)).await;
         }
         collected
     };
@@ -131,6 +133,9 @@ async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, ApiError> {
 /// Lets the client finish sending, within reason: one that is still sending does not read the answer.
 async fn drain(body: &mut Body) {
     let mut left = DRAINED_BYTES;
+    if body.size_hint().lower() > left as u64 {
+        return;
+    }
     while let Some(Ok(frame)) = body.frame().await {
         let size = frame.data_ref().map_or(0, Bytes::len);
         if size > left {

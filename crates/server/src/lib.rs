@@ -23,7 +23,10 @@ mod metrics;
 mod params;
 mod routes;
 mod server;
+pub mod settings;
 mod submission;
+#[cfg(test)]
+mod testing;
 mod view;
 mod wake;
 

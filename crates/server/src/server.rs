@@ -123,6 +123,7 @@ impl Server {
             batcher,
             dispatcher: Arc::new(dispatcher),
             hub,
+            health,
             metrics,
             journal: Journal::new(),
             logs,
@@ -132,7 +133,7 @@ impl Server {
         });
         let router = routes::router(Arc::clone(&app));
         let committer = tokio::spawn(committer.run(given(stages.committer.subscribe())));
-        let background = spawn_background(&app, &health, &stages);
+        let background = spawn_background(&app, &stages);
         let connections = listener.map(|listener| {
             listener::serve(listener, router.clone(), &app.config, stages.closing.subscribe())
         });
@@ -151,7 +152,7 @@ async fn bind(listen: Listen) -> Result<Option<TcpListener>, ServerError> {
     }
 }
 
-fn spawn_background(app: &Shared, health: &Arc<StoreHealth>, stages: &Stages) -> Vec<JoinHandle<()>> {
+fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
     let stop = || given(stages.loops.subscribe());
     let dispatch = {
         let (app, stop) = (Arc::clone(app), stop());
@@ -167,16 +168,16 @@ fn spawn_background(app: &Shared, health: &Arc<StoreHealth>, stages: &Stages) ->
         })
     };
     let reap = {
-        let (app, health, stop) = (Arc::clone(app), Arc::clone(health), stop());
-        tokio::spawn(async move { loops::reap(&app, &health, stop).await })
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::reap(&app, stop).await })
     };
     let plan = {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::plan(&app, stop).await })
     };
     let retain = {
-        let (app, health, stop) = (Arc::clone(app), Arc::clone(health), stop());
-        tokio::spawn(async move { loops::retain(&app, &health, stop).await })
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::retain(&app, stop).await })
     };
     vec![dispatch, listen, reap, plan, retain]
 }

@@ -1,46 +1,81 @@
-//! One pass under leadership, and the pause after a failure.
+//! A role that one instance at a time plays, and the pause after a failure.
+//!
+//! Guarantee: a role is kept from pass to pass, so that one instance leads and not whoever happens to ask
+//! first. It is asked for anew after trouble with the store and every so often, because a lock can be
+//! lost without a word. Whoever leads wrongly wastes work and harms nothing.
 
 use std::time::{Duration, Instant};
 
+use muster_domain::Timestamp;
 use muster_store::{Leadership, Role};
 
 use crate::app::App;
 
 /// The first pause after a failed pass; it doubles up to the loop's own interval.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How long a leadership is trusted.
+const TERM: Duration = Duration::from_secs(60);
+/// What a store may need to notice that a leadership was given up.
+const HANDOVER: Duration = Duration::from_millis(50);
 
-/// Leads `role` for one pass; `None` when another instance does or the store does not answer.
-pub(super) async fn lead(app: &App, role: Role) -> Option<Pass<'_>> {
-    match app.store.lead(role).await {
-        Ok(Some(leadership)) => {
-            app.metrics.leads(role, true);
-            Some(Pass { app, role, started: Instant::now(), _leadership: leadership })
+/// One role of this instance.
+#[derive(Debug)]
+pub(super) struct Seat {
+    role: Role,
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    _leadership: Leadership,
+    until: Instant,
+    /// The store's present life; a leadership from before an outage is none.
+    listening_since: Timestamp,
+}
+
+impl Seat {
+    pub(super) const fn new(role: Role) -> Self {
+        Self { role, held: None }
+    }
+
+    /// Whether this instance leads for the pass that begins now.
+    pub(super) async fn take(&mut self, app: &App) -> bool {
+        let leads = self.keep(app).await;
+        app.metrics.leads(self.role, leads);
+        leads
+    }
+
+    async fn keep(&mut self, app: &App) -> bool {
+        let listening_since = app.health.listening_since();
+        if let Some(held) = &self.held {
+            if held.until > Instant::now() && held.listening_since == listening_since {
+                return true;
+            }
+            self.held = None;
+            tokio::time::sleep(HANDOVER).await;
         }
-        Ok(None) => {
-            app.metrics.leads(role, false);
-            tracing::debug!(role = role.name(), "another instance leads");
-            None
-        }
-        Err(error) => {
-            app.metrics.leads(role, false);
-            app.metrics.store_error();
-            tracing::warn!(%error, role = role.name(), "leadership could not be asked for");
-            None
+        match app.store.lead(self.role).await {
+            Ok(Some(leadership)) => {
+                let until = Instant::now() + TERM;
+                self.held = Some(Held { _leadership: leadership, until, listening_since });
+                true
+            }
+            Ok(None) => {
+                tracing::debug!(role = self.role.name(), "another instance leads");
+                false
+            }
+            Err(error) => {
+                app.metrics.store_error();
+                tracing::warn!(%error, role = self.role.name(), "leadership could not be asked for");
+                false
+            }
         }
     }
-}
 
-/// A pass under way. Its end gives the leadership up and is counted.
-pub(super) struct Pass<'a> {
-    app: &'a App,
-    role: Role,
-    started: Instant,
-    _leadership: Leadership,
-}
-
-impl Drop for Pass<'_> {
-    fn drop(&mut self) {
-        self.app.metrics.ticked(self.role, self.started.elapsed());
+    /// A pass went wrong: the leadership may have gone with the store.
+    pub(super) fn give_up(&mut self, app: &App) {
+        self.held = None;
+        app.metrics.leads(self.role, false);
     }
 }
 

@@ -2,11 +2,12 @@
 //! run are counted.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use muster_domain::{ShapeId, Status, WorkerStatus};
 use muster_store::{JobFilter, Role, StoreError, StoreExt, WorkerUsage};
 
-use super::leader::lead;
+use super::leader::Seat;
 use crate::app::App;
 
 /// Pending jobs that are looked at in one pass.
@@ -15,21 +16,30 @@ const EXAMINED: usize = 1_000;
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
+    let mut seat = Seat::new(Role::Planner);
     loop {
+        if seat.take(app).await {
+            let started = Instant::now();
+            pass(app, &mut seat).await;
+            app.metrics.ticked(Role::Planner, started.elapsed());
+        }
         tokio::select! {
             () = tokio::time::sleep(app.config.planner_interval) => {}
             () = &mut stop => return,
         }
-        let Some(_pass) = lead(app, Role::Planner).await else { continue };
-        if app.metrics.parked.get() > 0 {
-            app.hub.expect_work();
-        }
-        match count_unplaceable(app).await {
-            Ok(count) => app.metrics.unplaceable.set(count),
-            Err(error) => {
-                app.metrics.store_error();
-                tracing::warn!(%error, "pending jobs could not be examined");
-            }
+    }
+}
+
+async fn pass(app: &App, seat: &mut Seat) {
+    if app.metrics.parked.get() > 0 {
+        app.hub.expect_work();
+    }
+    match count_unplaceable(app).await {
+        Ok(count) => app.metrics.unplaceable.set(count),
+        Err(error) => {
+            seat.give_up(app);
+            app.metrics.store_error();
+            tracing::warn!(%error, "pending jobs could not be examined");
         }
     }
 }

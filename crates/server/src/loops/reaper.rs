@@ -4,16 +4,14 @@
 //! moment at which the next thing can become overdue; and a pass runs at once at start, in which silence
 //! from before the start counts for nothing.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_store::{Command, Outcome, Role, Sweep, SweepSummary};
 
-use super::leader::{Backoff, lead};
+use super::leader::{Backoff, Seat};
 use crate::app::App;
 use crate::clock;
 use crate::error::ApiError;
-use crate::health::StoreHealth;
 
 /// Jobs in one transaction of a pass.
 const STEP: usize = 500;
@@ -21,17 +19,25 @@ const STEP: usize = 500;
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs until `stop` resolves.
-pub(crate) async fn run(app: &App, health: &Arc<StoreHealth>, stop: impl Future<Output = ()>) {
+pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
+    let mut seat = Seat::new(Role::Reaper);
     let mut backoff = Backoff::default();
     let longest = longest_pause(app);
     loop {
-        let pause = match pass(app, health).await {
-            Ok(next) => {
+        let pause = if seat.take(app).await {
+            let started = Instant::now();
+            let swept = sweep(app).await;
+            app.metrics.ticked(Role::Reaper, started.elapsed());
+            if let Ok(next) = swept {
                 backoff.reset();
                 next.unwrap_or(longest).clamp(LEAST_PAUSE.min(longest), longest)
+            } else {
+                seat.give_up(app);
+                backoff.failed(longest)
             }
-            Err(_) => backoff.failed(longest),
+        } else {
+            longest
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -50,12 +56,11 @@ fn longest_pause(app: &App) -> Duration {
 }
 
 /// One pass in small transactions; says when the next thing can become overdue.
-async fn pass(app: &App, health: &StoreHealth) -> Result<Option<Duration>, ApiError> {
-    let Some(_pass) = lead(app, Role::Reaper).await else { return Ok(None) };
+async fn sweep(app: &App) -> Result<Option<Duration>, ApiError> {
     loop {
         let sweep = Sweep {
             timeouts: app.config.timeouts,
-            listening_since: health.listening_since(),
+            listening_since: app.health.listening_since(),
             limit: STEP,
             retention: None,
         };

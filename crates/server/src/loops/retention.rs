@@ -1,15 +1,13 @@
 //! Retention: removes finished jobs and their output when they are older than the configured time.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_domain::Span;
 use muster_store::{Command, Outcome, Role, StoreExt, Sweep};
 
-use super::leader::{Backoff, lead};
+use super::leader::{Backoff, Seat};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::health::StoreHealth;
 
 /// Jobs in one transaction; other requests come in between.
 const STEP: usize = 200;
@@ -17,19 +15,25 @@ const STEP: usize = 200;
 const DIRECTORIES: usize = 10_000;
 
 /// Runs until `stop` resolves; returns at once when everything is kept for ever.
-pub(crate) async fn run(app: &App, health: &Arc<StoreHealth>, stop: impl Future<Output = ()>) {
+pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let Some(age) = app.config.retention else { return };
     let mut stop = std::pin::pin!(stop);
+    let mut seat = Seat::new(Role::Retention);
     let mut backoff = Backoff::default();
     let interval = app.config.retention_interval;
     loop {
-        let pause = match pass(app, health, age).await {
-            Ok(()) => {
+        let mut pause = interval;
+        if seat.take(app).await {
+            let started = Instant::now();
+            let removed = remove_old(app, age).await;
+            app.metrics.ticked(Role::Retention, started.elapsed());
+            if removed.is_ok() {
                 backoff.reset();
-                interval
+            } else {
+                seat.give_up(app);
+                pause = backoff.failed(interval);
             }
-            Err(_) => backoff.failed(interval),
-        };
+        }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = &mut stop => return,
@@ -37,13 +41,12 @@ pub(crate) async fn run(app: &App, health: &Arc<StoreHealth>, stop: impl Future<
     }
 }
 
-async fn pass(app: &App, health: &StoreHealth, age: Duration) -> Result<(), ApiError> {
-    let Some(_pass) = lead(app, Role::Retention).await else { return Ok(()) };
+async fn remove_old(app: &App, age: Duration) -> Result<(), ApiError> {
     let mut removed = 0;
     loop {
         let sweep = Sweep {
             timeouts: app.config.timeouts,
-            listening_since: health.listening_since(),
+            listening_since: app.health.listening_since(),
             limit: STEP,
             retention: Some(Span::from(age)),
         };

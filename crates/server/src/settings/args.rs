@@ -1,0 +1,177 @@
+//! Every flag of a scheduler, with its variable and its default.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use muster_domain::Span;
+use muster_domain::limits::Timeouts;
+use muster_logging::LogFormat;
+use muster_planner::Scoring;
+
+use super::values::{Driver, ListenAddress, Mode, Retention, StoreChoice, any_duration, positive, scoring};
+use crate::config::{Limits, ServerConfig};
+use crate::error::ServerError;
+
+/// The settings of a scheduler.
+#[derive(Debug, Clone, Args)]
+pub struct SchedulerArgs {
+    /// A file with the settings below, under `[scheduler]` [default: muster.toml when it is there]
+    #[arg(long, value_name = "FILE", env = "MUSTER_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// What to run; a scheduler with its own workers is started by `muster up`
+    #[arg(long, env = "MUSTER_MODE", default_value = "scheduler")]
+    pub mode: Mode,
+    /// The port to listen on
+    #[arg(long, env = "MUSTER_PORT", default_value = "8080")]
+    pub port: u16,
+    /// The address to listen on, with or without a port. Other machines reach a scheduler only when it
+    /// listens on more than loopback; anyone who reaches it can run commands on its workers
+    #[arg(long, value_name = "ADDRESS", env = "MUSTER_LISTEN", default_value = "127.0.0.1")]
+    pub listen: ListenAddress,
+    /// Where jobs are kept: sqlite, postgres or memory
+    #[arg(long, value_name = "DRIVER", env = "MUSTER_DB_DRIVER", default_value = "sqlite")]
+    pub db_driver: Driver,
+    /// The file (sqlite) or URL (postgres) of the database [default: muster.db in the data directory]
+    #[arg(long, value_name = "URL", env = "MUSTER_DB_URL", hide_env_values = true)]
+    pub db_url: Option<String>,
+    /// The URL of the database when the driver is postgres and no --db-url is given
+    #[arg(long, value_name = "URL", env = "MUSTER_PG_URL", hide_env_values = true, hide = true)]
+    pub pg_url: Option<String>,
+    /// Connections to PostgreSQL
+    #[arg(long, value_name = "N", env = "MUSTER_PG_POOL_SIZE", default_value = "10",
+          value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub pg_pool_size: u16,
+    /// The directory for the database and for the output of jobs
+    #[arg(long, value_name = "DIR", env = "MUSTER_DATA_DIR", default_value = "data")]
+    pub data_dir: PathBuf,
+    /// How the best of several fitting workers is chosen: best-fit or spread
+    #[arg(long, env = "MUSTER_SCORING", default_value = "best-fit", value_parser = scoring)]
+    pub scoring: Scoring,
+    /// Silence of a running job after which it is taken from its worker
+    #[arg(long, value_name = "TIME", env = "MUSTER_JOB_HEARTBEAT_TIMEOUT", default_value = "30s", value_parser = positive)]
+    pub job_heartbeat_timeout: Duration,
+    /// Silence of a worker after which it is shown as offline
+    #[arg(long, value_name = "TIME", env = "MUSTER_WORKER_STALE_TIMEOUT", default_value = "60s", value_parser = positive)]
+    pub worker_stale_timeout: Duration,
+    /// Time after which an unanswered stop order counts as obeyed
+    #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_TIMEOUT", default_value = "45s", value_parser = positive)]
+    pub preempt_timeout: Duration,
+    /// Time between the polite signal and the kill when a job does not say
+    #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_GRACE", default_value = "15s", value_parser = any_duration)]
+    pub preempt_grace: Duration,
+    /// The longest pause between two passes over what may be overdue
+    #[arg(long, value_name = "TIME", env = "MUSTER_REAPER_INTERVAL", default_value = "10s", value_parser = positive)]
+    pub reaper_interval: Duration,
+    /// The pause between two passes of the planner's safety net
+    #[arg(long, value_name = "TIME", env = "MUSTER_ADMISSION_INTERVAL", default_value = "5s", value_parser = positive)]
+    pub admission_interval: Duration,
+    /// How often waiting claims are tried again although nothing woke them
+    #[arg(long, value_name = "TIME", env = "MUSTER_SAFETY_TICK", default_value = "5s", value_parser = positive)]
+    pub safety_tick: Duration,
+    /// The longest a claim may wait
+    #[arg(long, value_name = "TIME", env = "MUSTER_LONG_POLL_MAX", default_value = "60s", value_parser = positive)]
+    pub long_poll_max: Duration,
+    /// How long finished jobs and their output are kept, or off
+    #[arg(long, value_name = "TIME", env = "MUSTER_RETENTION", default_value = "off")]
+    pub retention: Retention,
+    /// The pause between two passes that remove what is older
+    #[arg(long, value_name = "TIME", env = "MUSTER_RETENTION_INTERVAL", default_value = "1h", value_parser = positive)]
+    pub retention_interval: Duration,
+    /// How long open requests may take to finish at the end
+    #[arg(long, value_name = "TIME", env = "MUSTER_DRAIN_TIMEOUT", default_value = "10s", value_parser = any_duration)]
+    pub drain_timeout: Duration,
+    /// How long a client may take to send the head of a request
+    #[arg(long, value_name = "TIME", env = "MUSTER_HEADER_TIMEOUT", default_value = "30s", value_parser = positive)]
+    pub header_timeout: Duration,
+    /// How long a client may take to send a body
+    #[arg(long, value_name = "TIME", env = "MUSTER_BODY_TIMEOUT", default_value = "60s", value_parser = positive)]
+    pub body_timeout: Duration,
+    /// Bytes in the body of a single request
+    #[arg(long, value_name = "BYTES", env = "MUSTER_BODY_LIMIT", default_value_t = Limits::default().body)]
+    pub body_limit: usize,
+    /// Bytes in the body of a batch
+    #[arg(long, value_name = "BYTES", env = "MUSTER_BATCH_BODY_LIMIT", default_value_t = Limits::default().batch_body)]
+    pub batch_body_limit: usize,
+    /// Jobs in a batch
+    #[arg(long, value_name = "N", env = "MUSTER_BATCH_LIMIT", default_value_t = Limits::default().batch_items)]
+    pub batch_limit: usize,
+    /// Bytes of a checkpoint
+    #[arg(long, value_name = "BYTES", env = "MUSTER_CHECKPOINT_LIMIT", default_value_t = Limits::default().checkpoint)]
+    pub checkpoint_limit: usize,
+    /// Bytes that are kept of one stream of one attempt
+    #[arg(long, value_name = "BYTES", env = "MUSTER_LOG_LIMIT", default_value_t = Limits::default().log_stream)]
+    pub log_limit: u64,
+    /// How logs are written: json, human, or auto for human on a terminal
+    #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
+    pub log_format: LogFormat,
+    #[arg(
+        long,
+        help = "What to log, such as info or muster_server=debug,warn",
+        value_name = "FILTER",
+        env = "MUSTER_LOG",
+        default_value = "info"
+    )]
+    pub log: String,
+}
+
+impl SchedulerArgs {
+    /// Where to listen.
+    pub fn socket(&self) -> SocketAddr {
+        self.listen.socket(self.port)
+    }
+
+    /// Where jobs are kept.
+    pub fn store(&self) -> Result<StoreChoice, ServerError> {
+        let url = self.db_url.clone().filter(|url| !url.is_empty());
+        match self.db_driver {
+            Driver::Memory => Ok(StoreChoice::Memory),
+            Driver::Sqlite => {
+                Ok(StoreChoice::Sqlite(url.map_or_else(|| self.data_dir.join("muster.db"), PathBuf::from)))
+            }
+            Driver::Postgres => {
+                let url = url.or_else(|| self.pg_url.clone().filter(|url| !url.is_empty()));
+                url.map(StoreChoice::Postgres).ok_or_else(|| ServerError::Setting {
+                    name: "--db-url".to_owned(),
+                    value: String::new(),
+                    problem: "the postgres driver needs one, such as postgres://muster@localhost/muster"
+                        .to_owned(),
+                })
+            }
+        }
+    }
+
+    /// How the server behaves.
+    pub fn server_config(&self) -> ServerConfig {
+        let timeouts = Timeouts {
+            job_heartbeat: Span::from(self.job_heartbeat_timeout),
+            worker_stale: Span::from(self.worker_stale_timeout),
+            preempt: Span::from(self.preempt_timeout),
+        };
+        let limits = Limits {
+            body: self.body_limit,
+            batch_body: self.batch_body_limit,
+            batch_items: self.batch_limit,
+            checkpoint: self.checkpoint_limit,
+            log_stream: self.log_limit,
+            ..Limits::default()
+        };
+        ServerConfig {
+            data_dir: self.data_dir.clone(),
+            timeouts,
+            reaper_interval: self.reaper_interval,
+            planner_interval: self.admission_interval,
+            safety_tick: self.safety_tick,
+            retention: self.retention.0,
+            retention_interval: self.retention_interval,
+            long_poll_max: self.long_poll_max,
+            grace: self.preempt_grace,
+            header_timeout: self.header_timeout,
+            body_timeout: self.body_timeout,
+            drain_timeout: self.drain_timeout,
+            limits,
+            ..ServerConfig::default()
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `muster.toml`: the values of a section become the defaults of the flags of the same name.
+//!
+//! Guarantee: a key that is no flag is an error, so that a typing error is not silently ignored.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use clap::{ArgMatches, Command};
+
+use crate::error::ServerError;
+
+/// Looked for in the current directory when no file is named.
+const DEFAULT_FILE: &str = "muster.toml";
+
+/// Parses `arguments`, taking what neither they nor the environment say from the section of the file.
+pub fn matches(
+    command: Command,
+    section: &str,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<ArgMatches, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let first = command.clone().try_get_matches_from(arguments.clone())?;
+    let named = first.get_one::<std::path::PathBuf>("config").cloned();
+    let mut command = command;
+    match apply_file(command.clone(), section, named.as_deref()) {
+        Ok(with_file) => with_file.try_get_matches_from(arguments),
+        Err(error) => Err(command.error(clap::error::ErrorKind::ValueValidation, error)),
+    }
+}
+
+/// The command with the file's values as defaults.
+pub fn apply_file(command: Command, section: &str, named: Option<&Path>) -> Result<Command, ServerError> {
+    let path = named.unwrap_or_else(|| Path::new(DEFAULT_FILE));
+    let wrong = |detail: String| ServerError::ConfigFile { path: path.to_owned(), detail };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => return Ok(command),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let file: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
+    match file.get(section) {
+        None => Ok(command),
+        Some(toml::Value::Table(values)) => apply(command, section, values).map_err(wrong),
+        Some(_) => Err(wrong(format!("{section} must be a section"))),
+    }
+}
+
+fn apply(mut command: Command, section: &str, values: &toml::Table) -> Result<Command, String> {
+    for (key, value) in values {
+        let id = key.replace('-', "_");
+        let known = command.get_arguments().any(|argument| argument.get_id() == id.as_str());
+        if !known || id == "config" {
+            return Err(format!("[{section}] has no setting {key:?}"));
+        }
+        let text = match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(flag) => flag.to_string(),
+            _ => return Err(format!("[{section}] {key} must be a text or a number")),
+        };
+        command = command.mut_arg(id, |argument| argument.default_value(text));
+    }
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+    use crate::settings::SchedulerArgs;
+
+    fn parse(file: &str, arguments: &[&str]) -> Result<SchedulerArgs, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("muster.toml");
+        std::fs::write(&path, file).unwrap();
+        let command = SchedulerArgs::augment_args(Command::new("test"));
+        let mut all = vec![OsString::from("test"), "--config".into(), path.into_os_string()];
+        all.extend(arguments.iter().map(OsString::from));
+        let found = matches(command, "scheduler", all).map_err(|error| error.to_string())?;
+        SchedulerArgs::from_arg_matches(&found).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+        let file =
+            "[scheduler]\nport = 9000\nreaper-interval = \"2s\"\njob_heartbeat_timeout = \"7s\"\n[up]\nx = 1";
+        let args = parse(file, &["--reaper-interval", "3s"]).unwrap();
+        assert_eq!(args.socket().to_string(), "127.0.0.1:9000");
+        assert_eq!(args.server_config().reaper_interval.as_secs(), 3);
+        assert_eq!(args.server_config().timeouts.job_heartbeat.as_micros(), 7_000_000);
+        assert_eq!(args.server_config().timeouts.worker_stale.as_micros(), 60_000_000);
+    }
+
+    #[test]
+    fn wrong_keys_and_values_of_the_file_are_named() {
+        assert!(parse("[scheduler]\nprot = 1", &[]).unwrap_err().contains("prot"));
+        assert!(parse("[scheduler]\nport = \"seventy\"", &[]).unwrap_err().contains("seventy"));
+        assert!(parse("[scheduler]\nport = [1]", &[]).unwrap_err().contains("port"));
+        assert!(parse("scheduler = 5", &[]).unwrap_err().contains("section"));
+        assert!(parse("= broken", &[]).unwrap_err().contains("muster.toml"));
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_server() {
+        let config = parse("", &[]).unwrap().server_config();
+        assert_eq!(config, crate::ServerConfig::default());
+    }
+}

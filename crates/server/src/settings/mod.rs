@@ -1,0 +1,12 @@
+//! The settings of a scheduler: flag > environment > file > default.
+//!
+//! Guarantee: every value, wherever it was written, goes through the same check; a wrong one is named
+//! together with the setting it was meant for, and nothing starts.
+
+mod args;
+mod file;
+mod values;
+
+pub use args::SchedulerArgs;
+pub use file::{apply_file, matches};
+pub use values::{Driver, ListenAddress, Mode, Retention, StoreChoice};

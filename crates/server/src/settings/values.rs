@@ -1,0 +1,149 @@
+//! The types of settings and how each is read.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use muster_planner::Scoring;
+
+use crate::duration;
+
+/// What the program is started as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Scheduler,
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "scheduler" => Ok(Self::Scheduler),
+            "standalone" => Err("a scheduler with its own workers is started by `muster up`".to_owned()),
+            _ => Err("the only mode is scheduler".to_owned()),
+        }
+    }
+}
+
+/// The kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    Memory,
+    Sqlite,
+    Postgres,
+}
+
+impl FromStr for Driver {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "memory" => Ok(Self::Memory),
+            "sqlite" => Ok(Self::Sqlite),
+            "postgres" => Ok(Self::Postgres),
+            _ => Err("the drivers are memory, sqlite and postgres".to_owned()),
+        }
+    }
+}
+
+/// Where jobs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreChoice {
+    Memory,
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+/// An address with or without a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenAddress {
+    pub host: IpAddr,
+    pub port: Option<u16>,
+}
+
+impl ListenAddress {
+    /// The socket address; `port` stands in when none was written.
+    pub fn socket(self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.host, self.port.unwrap_or(port))
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(socket) = text.parse::<SocketAddr>() {
+            return Ok(Self { host: socket.ip(), port: Some(socket.port()) });
+        }
+        let host = text.parse::<IpAddr>();
+        host.map(|host| Self { host, port: None })
+            .map_err(|_| "write an address such as 127.0.0.1, 0.0.0.0:8080 or [::1]:8080".to_owned())
+    }
+}
+
+/// How long finished jobs are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention(pub Option<Duration>);
+
+impl FromStr for Retention {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self(None)),
+            text => positive(text).map(|age| Self(Some(age))).map_err(|error| format!("{error}, or off")),
+        }
+    }
+}
+
+pub(super) fn scoring(text: &str) -> Result<Scoring, String> {
+    match text {
+        "best-fit" => Ok(Scoring::BestFit),
+        "spread" => Ok(Scoring::Spread),
+        _ => Err("the policies are best-fit and spread".to_owned()),
+    }
+}
+
+/// A duration that may be nothing.
+pub(super) fn any_duration(text: &str) -> Result<Duration, String> {
+    duration::parse(text).ok_or_else(|| "write a duration such as 30s, 5m or 1h30m".to_owned())
+}
+
+/// A duration of at least a millisecond.
+pub(super) fn positive(text: &str) -> Result<Duration, String> {
+    let duration = any_duration(text)?;
+    if duration < Duration::from_millis(1) {
+        return Err("it must be at least 1ms".to_owned());
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_with_and_without_a_port() {
+        let read = |text: &str| text.parse::<ListenAddress>().map(|address| address.socket(8080).to_string());
+        assert_eq!(read("127.0.0.1").unwrap(), "127.0.0.1:8080");
+        assert_eq!(read("0.0.0.0:9").unwrap(), "0.0.0.0:9");
+        assert_eq!(read("[::1]:9").unwrap(), "[::1]:9");
+        assert!(read("here").is_err());
+    }
+
+    #[test]
+    fn retention_is_a_time_or_off() {
+        assert_eq!("off".parse::<Retention>().unwrap(), Retention(None));
+        assert_eq!("30d".parse::<Retention>().unwrap(), Retention(Some(Duration::from_secs(30 * 86_400))));
+        assert!("never".parse::<Retention>().is_err());
+        assert!("0s".parse::<Retention>().is_err());
+    }
+
+    #[test]
+    fn the_standalone_mode_names_its_replacement() {
+        assert!("standalone".parse::<Mode>().unwrap_err().contains("muster up"));
+        assert!("sideways".parse::<Mode>().is_err());
+    }
+}
