@@ -34,6 +34,7 @@ lint: ## Formatting and lints only
 
 docs: ## Write the generated pages: docs/reference and docs/state-machine.md
 	cargo run --locked --bin muster -- reference docs/reference
+	MUSTER_WRITE_DOCS=1 cargo test --locked --package muster-worker reference_page
 	MUSTER_UPDATE_DOCS=1 cargo test --locked --package muster-domain --test state_machine
 
 clean: ## Remove what was built (never ./data)

@@ -6,6 +6,8 @@
 mod args;
 mod config_file;
 mod duration;
+#[cfg(test)]
+mod reference_tests;
 mod settings;
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The page of the `muster` program: commands, flags, variables, the file, exit codes.
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, Command};
+use muster_reference::{about, block, is_listed, option_table, table};
 
-use super::markdown::{block, table};
 use crate::environment::{self, Variable};
 use crate::exit;
 
@@ -40,7 +40,7 @@ pub(super) fn page(mut program: Command) -> String {
     let mut text = INTRODUCTION.to_owned();
     text.push_str("\n## Options of every command\n\n");
     let global: Vec<&Arg> = program.get_arguments().filter(|arg| arg.is_global_set()).collect();
-    text.push_str(&flags(&global));
+    text.push_str(&option_table(&global));
     text.push_str("\n## Commands\n\n");
     let visible = || program.get_subcommands().filter(|command| !command.is_hide_set());
     let rows: Vec<Vec<String>> = visible()
@@ -79,7 +79,7 @@ fn section(mut command: Command) -> String {
         command.get_arguments().filter(|arg| !arg.is_global_set() && is_listed(arg)).collect();
     if !own.is_empty() {
         text.push('\n');
-        text.push_str(&flags(&own));
+        text.push_str(&option_table(&own));
     }
     if let Some(examples) = command.get_after_help() {
         text.push('\n');
@@ -105,55 +105,6 @@ fn prose(text: &str) -> String {
         shown.push('\n');
     }
     shown
-}
-
-fn is_listed(arg: &Arg) -> bool {
-    !arg.is_hide_set()
-        && !matches!(
-            arg.get_action(),
-            ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
-        )
-}
-
-fn flags(args: &[&Arg]) -> String {
-    let rows: Vec<Vec<String>> = args.iter().map(|arg| vec![name(arg), variable(arg), help(arg)]).collect();
-    table(&["option", "variable", "meaning"], &rows)
-}
-
-fn name(arg: &Arg) -> String {
-    let value = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-    let long = arg.get_long().map(|long| match (&value, arg.get_action().takes_values()) {
-        (Some(value), true) => format!("`--{long} {value}`"),
-        _ => format!("`--{long}`"),
-    });
-    let short = arg.get_short().map(|short| format!("`-{short}`"));
-    let parts: Vec<String> = short.into_iter().chain(long).collect();
-    if parts.is_empty() { format!("`{}`", value.unwrap_or_default()) } else { parts.join(", ") }
-}
-
-fn variable(arg: &Arg) -> String {
-    arg.get_env().map(|name| format!("`{}`", name.display())).unwrap_or_default()
-}
-
-fn help(arg: &Arg) -> String {
-    let text = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let takes_values = arg.get_action().takes_values();
-    let defaults: Vec<String> =
-        arg.get_default_values().iter().map(|value| value.display().to_string()).collect();
-    let values: Vec<String> =
-        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
-    let mut parts = vec![text];
-    if !defaults.is_empty() && takes_values {
-        parts.push(format!("[default: {}]", defaults.join(", ")));
-    }
-    if !values.is_empty() && takes_values {
-        parts.push(format!("[one of: {}]", values.join(", ")));
-    }
-    parts.join(" ").trim().to_owned()
-}
-
-fn about(command: &Command) -> String {
-    command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
 fn variables(list: &[Variable]) -> String {

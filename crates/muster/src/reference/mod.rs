@@ -1,7 +1,6 @@
 //! The reference pages, made from the definitions that the program itself uses.
 
 mod command_line;
-mod markdown;
 
 use clap::CommandFactory as _;
 

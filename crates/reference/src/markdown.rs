@@ -1,7 +1,7 @@
 //! Small pieces of Markdown.
 
 /// A table; pipes inside cells are escaped.
-pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(header.iter().map(|cell| (*cell).to_owned()).collect());
     text.push('|');
@@ -14,7 +14,7 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Text as it is, without interpretation.
-pub(super) fn block(text: &str) -> String {
+pub fn block(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|line| format!("    {line}").trim_end().to_owned()).collect();
     format!("{}\n", lines.join("\n"))
 }
