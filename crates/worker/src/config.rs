@@ -100,7 +100,7 @@ impl WorkerConfig {
             executor: ExecutorKind::default(),
             keeper_program: None,
             timing: Timing::default(),
-            max_ahead: 256,
+            max_ahead: 64,
         }
     }
 

@@ -13,7 +13,7 @@ use super::calls::{Answer, Calls, Kind, Returned};
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
-use super::start::{POLL_AGE_FOR_BEAT, REPORTS_PER_CALL};
+use super::start::{BEATS_PER_CALL, POLL_AGE_FOR_BEAT, REPORTS_PER_CALL};
 use super::{registration, reports};
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
@@ -112,8 +112,10 @@ impl Agent {
             self.calls.report(batch, self.room(), self.pace.ahead());
         }
         if self.beat_is_due(now) && !self.calls.is_beating() {
-            self.next_beat = now + self.config.timing.heartbeat;
-            self.calls.beat(self.held.leases());
+            // What does not fit in one request follows in the next.
+            let all = self.held.len() <= BEATS_PER_CALL;
+            self.next_beat = if all { now + self.config.timing.heartbeat } else { now };
+            self.calls.beat(self.held.leases(BEATS_PER_CALL));
         }
         self.keep_polling(now);
     }

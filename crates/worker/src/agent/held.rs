@@ -126,10 +126,14 @@ impl HeldJobs {
         }
     }
 
-    /// What a heartbeat must name.
-    pub(super) fn leases(&self) -> Vec<LeaseRef> {
-        let renewable = self.jobs.iter().filter(|(_, held)| !held.lost);
-        renewable.map(|(key, _)| LeaseRef { job_id: key.job_id.to_string(), lease: key.lease }).collect()
+    /// What a heartbeat must name: the leases that are closest to their end, at most so many.
+    pub(super) fn leases(&self, most: usize) -> Vec<LeaseRef> {
+        let mut renewable: Vec<_> = self.jobs.iter().filter(|(_, held)| !held.lost).collect();
+        if renewable.len() > most {
+            renewable.sort_unstable_by_key(|(_, held)| held.renewed_ns);
+            renewable.truncate(most);
+        }
+        renewable.iter().map(|(key, _)| LeaseRef { job_id: key.job_id.to_string(), lease: key.lease }).collect()
     }
 
     /// The keys of all jobs that have or will have a process.
@@ -200,6 +204,17 @@ mod tests {
         assert_eq!(held.fence_ns(LEASE), None);
         held.renew(&key(1), 7);
         assert_eq!(held.fence_ns(LEASE), Some(105));
+    }
+
+    #[test]
+    fn the_oldest_leases_are_renewed_first() {
+        let mut held = HeldJobs::default();
+        for (lease, renewed) in [(1, Some(30)), (2, Some(10)), (3, None), (4, Some(20))] {
+            held.insert(key(lease), note(), Stage::Running, renewed);
+        }
+        let leases: Vec<u64> = held.leases(2).iter().map(|named| named.lease).collect();
+        assert_eq!(leases, [3, 2]);
+        assert_eq!(held.leases(10).len(), 4);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
 pub(super) const RETRY_MOST: Duration = Duration::from_secs(3);
 /// The most reports of one request.
 pub(super) const REPORTS_PER_CALL: usize = 512;
+/// The most leases that one request renews.
+pub(super) const BEATS_PER_CALL: usize = 5_000;
 /// How long the claim may take that an order has overtaken.
 pub(super) const EARLY_STOP: Duration = Duration::from_secs(3);
 /// Jobs of a poll older than this get a heartbeat at once.
