@@ -133,7 +133,10 @@ impl HeldJobs {
             renewable.sort_unstable_by_key(|(_, held)| held.renewed_ns);
             renewable.truncate(most);
         }
-        renewable.iter().map(|(key, _)| LeaseRef { job_id: key.job_id.to_string(), lease: key.lease }).collect()
+        renewable
+            .iter()
+            .map(|(key, _)| LeaseRef { job_id: key.job_id.to_string(), lease: key.lease })
+            .collect()
     }
 
     /// The keys of all jobs that have or will have a process.

@@ -72,9 +72,11 @@ fn read(
 
 fn write(table: &Table, connection: u64, mut stream: UnixStream) {
     while let Some((messages, saturated)) = next_messages(table, connection) {
-        let sent = encode_frame(&messages).and_then(|frame| stream.write_all(&frame));
-        if sent.is_err() {
-            break;
+        if !messages.is_empty() {
+            let sent = encode_frame(&messages).and_then(|frame| stream.write_all(&frame));
+            if sent.is_err() {
+                break;
+            }
         }
         if saturated {
             std::thread::sleep(GATHER);
@@ -93,7 +95,7 @@ fn next_messages(table: &Table, connection: u64) -> Option<(Vec<FromKeeper>, boo
         }
         if !state.outbox.is_empty() {
             let saturated = !state.queue.is_empty();
-            return Some((std::mem::take(&mut state.outbox), saturated));
+            return Some((state.take_outbox(saturated), saturated));
         }
         state = table.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::clock::{boottime_ns, ms};
 use super::message::{Key, StopCause};
+use super::outputs::remove_empty;
 use super::signals;
 use super::socket::socket_path;
 use super::table::{Life, State, Table};
@@ -44,6 +45,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
         };
     }
     end_processes(table, state);
+    remove_empty(directory);
     // Nothing is left to do about a socket that cannot be removed; the next keeper replaces it.
     let _ = std::fs::remove_file(socket_path(directory));
 }

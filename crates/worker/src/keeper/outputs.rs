@@ -23,6 +23,16 @@ pub fn output_directory(directory: &Path) -> PathBuf {
     directory.join("output")
 }
 
+/// Removes the files that slots keep for the next job, when there will be none.
+pub(super) fn remove_empty(directory: &Path) {
+    for entry in std::fs::read_dir(output_directory(directory)).into_iter().flatten().flatten() {
+        if entry.metadata().is_ok_and(|file| file.len() == 0) {
+            // What is left is removed by the next worker that starts here.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Makes names that no keeper on this machine has used before.
 #[derive(Debug)]
 pub(super) struct OutputNames {

@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) queue: VecDeque<Key>,
     pub(super) jobs: HashMap<Key, Entry>,
     pub(super) outbox: Vec<FromKeeper>,
+    /// How many messages at the front of the outbox were held back before.
+    held_back: usize,
     /// The number of the current connection; `None` while there is no agent.
     pub(super) agent: Option<u64>,
     pub(super) agent_gone_at_ns: u64,
@@ -264,6 +266,26 @@ impl State {
         self.jobs.iter().map(adopt).collect()
     }
 
+    /// Takes what is to be said now. While jobs queue up, a start is held back once: most of those jobs end
+    /// before the next frame leaves, and nobody needs to hear of their start.
+    pub(super) fn take_outbox(&mut self, saturated: bool) -> Vec<FromKeeper> {
+        let all = std::mem::take(&mut self.outbox);
+        if !saturated {
+            self.held_back = 0;
+            return all;
+        }
+        let (mut now, before) = (Vec::with_capacity(all.len()), self.held_back);
+        for (index, message) in all.into_iter().enumerate() {
+            if matches!(message, FromKeeper::Started { .. }) && index >= before {
+                self.outbox.push(message);
+            } else {
+                now.push(message);
+            }
+        }
+        self.held_back = self.outbox.len();
+        now
+    }
+
     /// Takes the next job for a slot, if one may start now.
     pub(super) fn next_start(&mut self, now_ns: u64) -> Option<Box<StartSpec>> {
         let fenced = self.fence.is_some_and(|fence| now_ns >= fence.deadline_ns);
@@ -299,4 +321,106 @@ impl State {
 /// How long something took, in whole microseconds.
 pub(super) fn elapsed_us(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(lease: u64) -> Key {
+        Key { job_id: "job".into(), lease }
+    }
+
+    fn spec(lease: u64) -> StartSpec {
+        let (argv, env) = (vec!["true".to_owned()], Vec::new());
+        Box::new(StartSpec {
+            key: key(lease),
+            argv,
+            env,
+            cwd: "/".into(),
+            grace_ms: 1_000,
+            note: lease.to_string(),
+        })
+    }
+
+    /// A table with an agent and these jobs queued.
+    fn table(leases: impl Iterator<Item = u64>) -> Table {
+        let table = Table::default();
+        table.lock().agent = Some(1);
+        table.apply(1, leases.map(|lease| ToKeeper::Start(Box::new(spec(lease)))).collect());
+        table
+    }
+
+    fn ends(state: &State) -> Vec<(u64, Option<StopCause>)> {
+        let ends = state.outbox.iter().filter_map(|message| match message {
+            FromKeeper::Ended { key, end } => Some((key.lease, end.cause)),
+            _ => None,
+        });
+        ends.collect()
+    }
+
+    #[test]
+    fn a_key_is_started_once() {
+        let table = table([1, 1].into_iter());
+        let mut state = table.lock();
+        assert!(state.next_start(0).is_some());
+        assert!(state.next_start(0).is_none());
+        state.enqueue(Box::new(spec(1)));
+        assert!(state.next_start(0).is_none(), "also not while it runs");
+    }
+
+    #[test]
+    fn nothing_starts_past_the_fence_or_without_an_agent() {
+        let table = table(1..=1);
+        table.apply(1, vec![ToKeeper::Fence { deadline_ns: 100, ttl_ms: 30_000 }]);
+        let mut state = table.lock();
+        assert!(state.next_start(100).is_none());
+        state.agent = None;
+        assert!(state.next_start(99).is_none());
+        state.agent = Some(1);
+        assert!(state.next_start(99).is_some());
+    }
+
+    #[test]
+    fn a_replaced_agent_is_not_heard() {
+        let table = table(1..=1);
+        table.lock().agent = Some(2);
+        table.apply(1, vec![ToKeeper::Withdraw { key: key(1) }]);
+        assert_eq!(table.lock().queue.len(), 1);
+    }
+
+    #[test]
+    fn what_has_not_started_can_be_taken_back_and_what_has_cannot() {
+        let table = table(1..=2);
+        assert_eq!(table.lock().next_start(0).map(|spec| spec.key.lease), Some(1));
+        table.apply(1, vec![ToKeeper::Withdraw { key: key(1) }, ToKeeper::Withdraw { key: key(2) }]);
+        assert_eq!(ends(&table.lock()), [(2, None)]);
+        table.apply(1, vec![ToKeeper::Forget { keys: vec![key(1), key(2)] }]);
+        let state = table.lock();
+        assert!(
+            state.jobs.contains_key(&key(1)) && !state.jobs.contains_key(&key(2)),
+            "only ends are forgotten"
+        );
+    }
+
+    #[test]
+    fn a_stop_of_a_queued_job_is_its_end() {
+        let table = table(1..=1);
+        table.apply(1, vec![ToKeeper::Stop { key: key(1), grace_ms: 0, cause: StopCause::Order }]);
+        assert_eq!(ends(&table.lock()), [(1, Some(StopCause::Order))]);
+        assert!(table.lock().queue.is_empty());
+    }
+
+    #[test]
+    fn a_start_is_held_back_once_while_jobs_queue_up() {
+        let mut state = State::default();
+        let started = |lease| FromKeeper::Started { key: key(lease), pid: 1, files: Files::default() };
+        state.outbox = vec![started(1)];
+        assert!(state.take_outbox(true).is_empty());
+        state.outbox.push(started(2));
+        assert!(
+            matches!(state.take_outbox(true).as_slice(), [FromKeeper::Started { key, .. }] if key.lease == 1)
+        );
+        assert_eq!(state.take_outbox(false).len(), 1);
+    }
 }
