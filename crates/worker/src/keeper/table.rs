@@ -333,14 +333,7 @@ mod tests {
 
     fn spec(lease: u64) -> StartSpec {
         let (argv, env) = (vec!["true".to_owned()], Vec::new());
-        Box::new(StartSpec {
-            key: key(lease),
-            argv,
-            env,
-            cwd: "/".into(),
-            grace_ms: 1_000,
-            note: lease.to_string(),
-        })
+        StartSpec { key: key(lease), argv, env, cwd: "/".into(), grace_ms: 1_000, note: lease.to_string() }
     }
 
     /// A table with an agent and these jobs queued.
