@@ -9,8 +9,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use muster_pg_testkit::{PortLease, Postgres};
+use muster_store::engine::Policy;
+use muster_store::{MemoryStore, Store};
+use muster_store_sqlite::SqliteStore;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -39,6 +42,16 @@ impl Ground {
         let start = || (kind == StoreKind::Postgres).then(|| Postgres::start_with(durable));
         let postgres = panic::catch_unwind(start).map_err(|_| anyhow!("PostgreSQL does not start"))?;
         Ok(Self { kind, directory, postgres })
+    }
+
+    /// The store itself, on new data, for measurements without a scheduler.
+    pub(crate) async fn store(&self, directory: &Path) -> Result<Box<dyn Store>> {
+        let policy = Policy::default();
+        Ok(match self.kind {
+            StoreKind::Memory => Box::new(MemoryStore::new(policy)),
+            StoreKind::Sqlite => Box::new(SqliteStore::open(directory.join("muster.db"), policy)?),
+            StoreKind::Postgres => bail!("not yet"),
+        })
     }
 
     /// The URL of a new database, when this ground has a server.

@@ -23,6 +23,8 @@ pub(crate) enum Metric {
     IdleMemory,
     StartUp,
     NoopRate,
+    EngineSubmit,
+    EngineDone,
     SpawnLimit,
     HttpLimit,
     SqliteSingle,
@@ -82,6 +84,8 @@ impl Metric {
             Self::IdleMemory => ("f", "  memory, scheduler and worker"),
             Self::StartUp => ("f", "start of the scheduler until ready"),
             Self::NoopRate => ("g", "no-op jobs, submit to done"),
+            Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
+            Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
             Self::SpawnLimit => ("limit", "bare spawn loop, /bin/true"),
             Self::HttpLimit => ("limit", "bare axum handler, 8 connections"),
             Self::SqliteSingle => ("limit", "SQLite rows, 1 a transaction"),
@@ -107,6 +111,8 @@ impl Metric {
             | Self::SingleRate
             | Self::SubmitRate
             | Self::NoopRate
+            | Self::EngineSubmit
+            | Self::EngineDone
             | Self::SpawnLimit
             | Self::HttpLimit
             | Self::SqliteSingle

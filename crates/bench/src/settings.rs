@@ -55,10 +55,13 @@ pub(crate) enum Workload {
     F,
     /// Jobs that do nothing at all, through the whole path
     G,
+    /// The store by itself, without HTTP and without a worker
+    S,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 7] = [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::S];
 }
 
 /// A store that the scheduler can be started with.

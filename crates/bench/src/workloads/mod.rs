@@ -4,6 +4,7 @@
 mod graph;
 mod idle;
 mod latency;
+mod store;
 mod submit;
 mod throughput;
 
@@ -40,5 +41,6 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::E => graph::chain_and_fan(setting),
         Workload::F => idle::at_rest(setting),
         Workload::G => throughput::no_operation(setting),
+        Workload::S => store::verbs(setting),
     }
 }
