@@ -9,10 +9,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use muster_pg_testkit::{PortLease, Postgres};
 use muster_store::engine::Policy;
 use muster_store::{MemoryStore, Store};
+use muster_store_postgres::{PostgresOptions, PostgresStore};
 use muster_store_sqlite::SqliteStore;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -50,7 +51,10 @@ impl Ground {
         Ok(match self.kind {
             StoreKind::Memory => Box::new(MemoryStore::new(policy)),
             StoreKind::Sqlite => Box::new(SqliteStore::open(directory.join("muster.db"), policy)?),
-            StoreKind::Postgres => bail!("not yet"),
+            StoreKind::Postgres => {
+                let url = self.postgres_url().context("PostgreSQL was not started")?;
+                Box::new(PostgresStore::connect(&url, PostgresOptions::default(), policy).await?)
+            }
         })
     }
 
