@@ -1,7 +1,8 @@
-//! `muster.toml`, as far as it concerns this program. Sections of the other programs are left alone.
+//! `muster.toml`, as far as it concerns every command. The section of `muster up` becomes the defaults of
+//! its flags; sections of the other programs are left alone.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -10,12 +11,11 @@ use crate::failure::UsageError;
 /// Looked for in the current directory when no file is named.
 const DEFAULT_FILE: &str = "muster.toml";
 
-/// The sections that are read here.
+/// What is read here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ConfigFile {
     pub(crate) client: ClientSection,
-    pub(crate) up: UpSection,
 }
 
 /// `[client]`: how to reach a scheduler.
@@ -23,21 +23,6 @@ pub(crate) struct ConfigFile {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ClientSection {
     pub(crate) url: Option<String>,
-}
-
-/// `[up]`: the options of `muster up`, under the names of its flags.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct UpSection {
-    pub(crate) data_dir: Option<PathBuf>,
-    pub(crate) listen: Option<String>,
-    pub(crate) port: Option<u16>,
-    pub(crate) workers: Option<u32>,
-    pub(crate) no_worker: Option<bool>,
-    pub(crate) db_driver: Option<String>,
-    pub(crate) db_url: Option<String>,
-    pub(crate) drain_timeout: Option<String>,
-    pub(crate) log: Option<String>,
 }
 
 impl ConfigFile {
@@ -63,13 +48,10 @@ mod tests {
 
     #[test]
     fn sections_of_others_are_left_alone_and_typing_errors_found() {
-        let file =
-            ConfigFile::parse("[scheduler]\nx = 1\n[client]\nurl = \"http://h\"\n[up]\ndata-dir = \"d\"")
-                .unwrap();
+        let file = ConfigFile::parse("[scheduler]\nx = 1\n[client]\nurl = \"http://h\"").unwrap();
         assert_eq!(file.client.url.as_deref(), Some("http://h"));
-        assert_eq!(file.up.data_dir, Some("d".into()));
-        let error = ConfigFile::parse("[up]\ndatadir = \"d\"").unwrap_err().to_string();
-        assert!(error.contains("datadir"), "{error}");
+        let error = ConfigFile::parse("[client]\nulr = \"x\"").unwrap_err().to_string();
+        assert!(error.contains("ulr"), "{error}");
     }
 
     #[test]

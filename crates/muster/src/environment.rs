@@ -19,11 +19,17 @@ pub(crate) const DB_DRIVER: &str = "MUSTER_DB_DRIVER";
 pub(crate) const DB_URL: &str = "MUSTER_DB_URL";
 pub(crate) const DRAIN_TIMEOUT: &str = "MUSTER_DRAIN_TIMEOUT";
 pub(crate) const LOG: &str = "MUSTER_LOG";
+pub(crate) const CPUS: &str = "MUSTER_CPUS";
+pub(crate) const MEMORY: &str = "MUSTER_MEMORY_MB";
+pub(crate) const GPUS: &str = "MUSTER_GPUS";
+pub(crate) const VRAM: &str = "MUSTER_VRAM_MB";
+pub(crate) const COUNTERS: &str = "MUSTER_COUNTERS";
+pub(crate) const TAGS: &str = "MUSTER_TAGS";
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 pub(crate) const COLUMNS: &str = "COLUMNS";
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 12] = [
+pub(crate) const READ: [Variable; 18] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -36,6 +42,18 @@ pub(crate) const READ: [Variable; 12] = [
         name: DRAIN_TIMEOUT,
         help: "`muster up`: how long running jobs may take to finish at the end.",
     },
+    Variable { name: CPUS, help: "`muster up`: the cores that the worker offers." },
+    Variable { name: MEMORY, help: "`muster up`: the memory that the worker offers, in MiB or with a unit." },
+    Variable { name: GPUS, help: "`muster up`: the GPUs that the worker offers." },
+    Variable {
+        name: VRAM,
+        help: "`muster up`: the GPU memory that the worker offers, in MiB or with a unit.",
+    },
+    Variable {
+        name: COUNTERS,
+        help: "`muster up`: named counters that the worker offers, as NAME=N,NAME=N.",
+    },
+    Variable { name: TAGS, help: "`muster up`: the tags of the worker, with commas between them." },
     Variable { name: LOG, help: "What to log, such as `info` or `muster_server=debug,warn`." },
     Variable { name: NO_COLOR, help: "No colours, when set to anything but nothing." },
     Variable { name: COLUMNS, help: "The width of tables, when standard output is not a terminal." },

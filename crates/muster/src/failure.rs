@@ -20,10 +20,19 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// Help and version are answers, everything else is wrong usage. A reader that left changes nothing.
+pub(crate) fn explain(error: &clap::Error) -> u8 {
+    let _ = error.print();
+    if error.use_stderr() { exit::USAGE } else { exit::OK }
+}
+
 /// Tells people about the failure and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> u8 {
     if is_broken_pipe(error) {
         return exit::OK;
+    }
+    if let Some(usage) = error.downcast_ref::<clap::Error>() {
+        return explain(usage);
     }
     note(&error.to_string());
     let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();

@@ -15,6 +15,7 @@ mod program;
 mod reference;
 mod settings;
 mod signals;
+mod up_settings;
 
 use std::process::ExitCode;
 

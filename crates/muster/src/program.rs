@@ -1,26 +1,31 @@
 //! From arguments to an exit code.
 
-use clap::Parser as _;
+use clap::{FromArgMatches as _, Parser as _};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command};
 use crate::commands;
-use crate::exit;
 use crate::failure;
 use crate::settings::Settings;
+use crate::up_settings;
 
 pub(crate) fn main() -> u8 {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(complete) {
         Ok(cli) => cli,
-        Err(error) => return explain(&error),
+        Err(error) => return failure::explain(&error),
     };
     run(&cli).unwrap_or_else(|error| failure::report(&error))
 }
 
-/// Help and version are answers, everything else is wrong usage. A reader that left changes nothing.
-fn explain(error: &clap::Error) -> u8 {
-    let _ = error.print();
-    if error.use_stderr() { exit::USAGE } else { exit::OK }
+/// The flags of `muster up` have defaults in the file, whose name is among the arguments.
+fn complete(cli: Cli) -> Result<Cli, clap::Error> {
+    match cli.command {
+        Command::Up(_) => {
+            let program = up_settings::with_file(cli.global.config.as_deref())?;
+            Cli::from_arg_matches(&program.try_get_matches()?)
+        }
+        _ => Ok(cli),
+    }
 }
 
 fn run(cli: &Cli) -> anyhow::Result<u8> {

@@ -12,4 +12,4 @@ pub(crate) use reading::{
     CancelArgs, CompletionsArgs, EventsArgs, LogsArgs, LsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs,
     WhyArgs,
 };
-pub(crate) use up::UpArgs;
+pub(crate) use up::{UpArgs, UpWorkerArgs};

@@ -1,6 +1,5 @@
 //! `up`: a whole installation in one process.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +16,10 @@ Examples:
 
 Ctrl-C ends it: no new jobs are started, running ones may finish within the
 drain timeout and are then handed back to the queue. A second Ctrl-C ends it
-at once.";
+at once.
+
+All other settings of muster-scheduler are taken from their variables and from
+the section [scheduler] of muster.toml.";
 
 /// `muster up`.
 #[derive(Debug, Clone, Default, Args)]
@@ -26,18 +28,12 @@ pub(crate) struct UpArgs {
     /// The directory that holds everything that is kept [default: data]
     #[arg(long, value_name = "DIR", env = environment::DATA_DIR, hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The port to listen on, instead of that of the address; 0 takes any that is free [default: 8080]
+    /// The port to listen on; 0 takes any that is free [default: 8080]
     #[arg(long, short, value_name = "PORT", env = environment::PORT, hide_env_values = true)]
     pub(crate) port: Option<u16>,
-    /// The address to listen on, with its port [default: 127.0.0.1:8080]
+    /// The address to listen on, with or without a port [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", env = environment::LISTEN, hide_env_values = true)]
-    pub(crate) listen: Option<SocketAddr>,
-    /// How many jobs run at the same time [default: one for each core]
-    #[arg(long, value_name = "N", env = environment::WORKERS, hide_env_values = true, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) workers: Option<u32>,
-    /// Start no worker: others will connect
-    #[arg(long)]
-    pub(crate) no_worker: bool,
+    pub(crate) listen: Option<String>,
     /// Where jobs are kept: sqlite, postgres or memory [default: sqlite]
     #[arg(long, value_name = "DRIVER", env = environment::DB_DRIVER, hide_env_values = true)]
     pub(crate) db_driver: Option<String>,
@@ -49,7 +45,39 @@ pub(crate) struct UpArgs {
     pub(crate) drain_timeout: Option<Duration>,
     #[arg(long, help = "What to log, such as info or muster_server=debug,warn [default: warn]", value_name = "FILTER", env = environment::LOG, hide_env_values = true)]
     pub(crate) log: Option<String>,
+    #[command(flatten)]
+    pub(crate) worker: UpWorkerArgs,
     /// Leave the terminal
     #[arg(long, hide = true)]
     pub(crate) background: bool,
+}
+
+/// The worker of `muster up`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "The worker")]
+pub(crate) struct UpWorkerArgs {
+    /// How many jobs run at the same time [default: one for each core]
+    #[arg(long, value_name = "N", env = environment::WORKERS, hide_env_values = true)]
+    pub(crate) workers: Option<u32>,
+    /// Start no worker: others will connect
+    #[arg(long)]
+    pub(crate) no_worker: bool,
+    /// CPU cores on offer [default: what the machine has]
+    #[arg(long, value_name = "N", env = environment::CPUS, hide_env_values = true, value_parser = amounts::cpus)]
+    pub(crate) cpus: Option<f64>,
+    /// Memory on offer, such as 64G [default: what the machine has]
+    #[arg(long, value_name = "SIZE", env = environment::MEMORY, hide_env_values = true, value_parser = amounts::memory_mb)]
+    pub(crate) memory: Option<u64>,
+    /// GPUs on offer [default: 0]
+    #[arg(long, value_name = "N", env = environment::GPUS, hide_env_values = true)]
+    pub(crate) gpus: Option<u64>,
+    /// GPU memory on offer, such as 24G [default: 0]
+    #[arg(long, value_name = "SIZE", env = environment::VRAM, hide_env_values = true, value_parser = amounts::memory_mb)]
+    pub(crate) vram: Option<u64>,
+    /// An amount of a named counter on offer; may be repeated
+    #[arg(long = "counter", value_name = "NAME=N", env = environment::COUNTERS, hide_env_values = true, value_delimiter = ',', value_parser = amounts::counter)]
+    pub(crate) counter: Vec<(String, u64)>,
+    /// A tag that jobs can ask for; may be repeated
+    #[arg(long = "tag", value_name = "TAG", env = environment::TAGS, hide_env_values = true, value_delimiter = ',')]
+    pub(crate) tag: Vec<String>,
 }

@@ -5,18 +5,21 @@ use std::time::Duration;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_client::Client;
-use muster_logging::{LogFormat, LogSettings, LogTarget};
+use muster_logging::{LogSettings, LogTarget};
+use muster_server::settings::Driver;
+use muster_store::engine::Policy;
 use muster_worker_agent::{ExitSummary, Shutdown};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::args::UpArgs;
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Installation, StoreSettings};
 use crate::exit;
 use crate::failure::UsageError;
 use crate::output::{json, note};
-use crate::settings::{Settings, StoreChoice, UpSettings};
+use crate::settings::Settings;
 use crate::signals::Signals;
+use crate::up_settings::UpSettings;
 
 /// A worker that takes longer is announced nevertheless; its log says what keeps it.
 const REGISTER_BOUND: Duration = Duration::from_secs(5);
@@ -32,17 +35,18 @@ struct Ready<'a> {
 }
 
 pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8> {
-    let up = UpSettings::resolve(args, &settings.file.up)?;
-    start_logging(&up.log)?;
+    let up = UpSettings::resolve(args, settings.config.as_deref())?;
+    let log = LogSettings { filter: &up.log, format: up.scheduler.log_format, target: LogTarget::Stderr };
+    muster_logging::init(&log).map_err(|error| UsageError(format!("{error} (--log)")))?;
     if args.background {
         nix::unistd::setsid().context("cannot leave the terminal")?;
     }
     let mut signals = Signals::listen()?;
     let start = Timestamp::now();
-    let mut embedded = Embedded::start(&up).await?;
+    let mut embedded = Embedded::start(installation(&up)?).await?;
     let client = embedded.client();
     let ready = async {
-        if up.slots.is_some() {
+        if up.worker.is_some() {
             registered(&client, start).await;
         }
         announce(&client, &up, settings)?;
@@ -56,6 +60,20 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
     embedded.stop_server().await;
     // Nobody asked it to end, so that something is wrong.
     Err(ended.err().unwrap_or_else(|| anyhow::anyhow!("the worker ended by itself")))
+}
+
+fn installation(up: &UpSettings) -> anyhow::Result<Installation> {
+    let choice = up.scheduler.store().map_err(|error| UsageError(error.to_string()))?;
+    Ok(Installation {
+        server: up.scheduler.server_config(),
+        store: StoreSettings {
+            choice,
+            policy: Policy { scoring: up.scheduler.scoring },
+            pool_size: usize::from(up.scheduler.pg_pool_size),
+        },
+        listen: up.scheduler.socket(),
+        worker: up.worker.clone(),
+    })
 }
 
 /// Waits until the worker has been heard of since the start: ready means that jobs are run.
@@ -97,13 +115,13 @@ async fn stop(mut embedded: Embedded, signals: &mut Signals) -> anyhow::Result<u
 }
 
 fn announce(client: &Client, up: &UpSettings, settings: &Settings) -> anyhow::Result<()> {
-    let store = match up.store {
-        StoreChoice::Memory => "memory",
-        StoreChoice::Sqlite(_) => "sqlite",
-        StoreChoice::Postgres(_) => "postgres",
+    let store = match up.scheduler.db_driver {
+        Driver::Memory => "memory",
+        Driver::Sqlite => "sqlite",
+        Driver::Postgres => "postgres",
     };
-    let data_dir = up.data_dir.display().to_string();
-    let slots = up.slots.unwrap_or(0);
+    let data_dir = up.scheduler.data_dir.display().to_string();
+    let slots = up.worker.as_ref().map_or(0, |worker| worker.slots);
     if settings.screen.json {
         json::line(&Ready { url: client.url(), data_dir, store, slots })?;
         return Ok(());
@@ -131,10 +149,4 @@ fn first_command(url: &str) -> String {
         return "muster run -- echo hello".to_owned();
     }
     format!("muster run --url {url} -- echo hello")
-}
-
-/// The log goes to standard error, so that standard output has only the announcement.
-fn start_logging(filter: &str) -> Result<(), UsageError> {
-    let settings = LogSettings { filter, format: LogFormat::Auto, target: LogTarget::Stderr };
-    muster_logging::init(&settings).map_err(|error| UsageError(format!("{error} (--log)")))
 }

@@ -4,19 +4,19 @@
 //! written down.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use muster_client::{Client, ServiceTransport};
+use muster_server::settings::StoreChoice;
 use muster_server::{RunningServer, Server, ServerConfig, ServerError};
+use muster_store::engine::Policy;
 use muster_worker_agent::{ExitSummary, Shutdown, WorkerConfig, WorkerError};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::stores;
-use crate::settings::{StoreChoice, UpSettings, default_slots};
+use super::stores::StoreSettings;
 
 type WorkerTask = JoinHandle<Result<ExitSummary, WorkerError>>;
 
@@ -31,35 +31,43 @@ pub(crate) struct Embedded {
     directory: Option<TempDir>,
 }
 
+/// What to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Installation {
+    pub(crate) server: ServerConfig,
+    pub(crate) store: StoreSettings,
+    pub(crate) listen: SocketAddr,
+    pub(crate) worker: Option<WorkerConfig>,
+}
+
 impl Embedded {
-    pub(crate) async fn start(settings: &UpSettings) -> anyhow::Result<Self> {
-        let store = stores::open(&settings.store).await?;
-        let config = ServerConfig { data_dir: settings.data_dir.clone(), ..ServerConfig::default() };
-        let server = Server::start(config, store, settings.listen).await.map_err(explain)?;
-        let url = url_of(server.addr().unwrap_or(settings.listen));
+    pub(crate) async fn start(installation: Installation) -> anyhow::Result<Self> {
+        let store = installation.store.open().await?;
+        let listen = installation.listen;
+        let server = Server::start(installation.server, store, listen).await.map_err(explain)?;
+        let url = url_of(server.addr().unwrap_or(listen));
         let (shutdown, asked) = watch::channel(Shutdown::No);
-        let worker = settings.slots.map(|slots| {
-            let mut config = WorkerConfig::new(settings.data_dir.join("worker"));
-            config.slots = slots;
+        let worker = installation.worker.map(|mut config| {
             config.job_url = Some(url.clone());
-            config.timing.shutdown = settings.drain_timeout;
             tokio::spawn(muster_worker_agent::run(config, in_process(&server, &url), asked))
         });
         Ok(Self { server, url, worker, shutdown, directory: None })
     }
 
-    /// For one job: on a port that is free, keeping nothing.
+    /// For one job: on a port that is free, keeping nothing, whatever the settings of others are.
     pub(crate) async fn start_private() -> anyhow::Result<Self> {
         let directory = TempDir::with_prefix("muster-").context("cannot make a temporary directory")?;
-        let settings = UpSettings {
-            data_dir: PathBuf::from(directory.path()),
+        let data_dir = directory.path().to_owned();
+        let mut worker = WorkerConfig::new(data_dir.join("worker"));
+        worker.timing.shutdown = Duration::ZERO;
+        let store = StoreSettings { choice: StoreChoice::Memory, policy: Policy::default(), pool_size: 0 };
+        let mut started = Self::start(Installation {
+            server: ServerConfig { data_dir, ..ServerConfig::default() },
+            store,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            slots: Some(default_slots()),
-            store: StoreChoice::Memory,
-            drain_timeout: Duration::ZERO,
-            log: String::new(),
-        };
-        let mut started = Self::start(&settings).await?;
+            worker: Some(worker),
+        })
+        .await?;
         started.directory = Some(directory);
         Ok(started)
     }

@@ -5,4 +5,5 @@ mod installation;
 mod stores;
 
 pub(crate) use background::start_in_background;
-pub(crate) use installation::Embedded;
+pub(crate) use installation::{Embedded, Installation};
+pub(crate) use stores::StoreSettings;

@@ -3,32 +3,43 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use muster_server::settings::StoreChoice;
 use muster_store::engine::Policy;
 use muster_store::{MemoryStore, Store};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
 use muster_store_sqlite::SqliteStore;
 
-use crate::settings::StoreChoice;
+/// A store and what was chosen about it.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreSettings {
+    pub(crate) choice: StoreChoice,
+    pub(crate) policy: Policy,
+    /// Connections to a database server.
+    pub(crate) pool_size: usize,
+}
 
-pub(super) async fn open(choice: &StoreChoice) -> anyhow::Result<Arc<dyn Store>> {
-    let policy = Policy::default();
-    match choice {
-        StoreChoice::Memory => Ok(Arc::new(MemoryStore::new(policy))),
-        StoreChoice::Sqlite(path) => {
-            if let Some(directory) = path.parent() {
-                std::fs::create_dir_all(directory)
-                    .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+impl StoreSettings {
+    pub(super) async fn open(self) -> anyhow::Result<Arc<dyn Store>> {
+        match self.choice {
+            StoreChoice::Memory => Ok(Arc::new(MemoryStore::new(self.policy))),
+            StoreChoice::Sqlite(path) => {
+                let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+                if let Some(directory) = directory {
+                    std::fs::create_dir_all(directory)
+                        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+                }
+                let store = SqliteStore::open(&path, self.policy)
+                    .with_context(|| format!("cannot open the database {}", path.display()))?;
+                Ok(Arc::new(store))
             }
-            let store = SqliteStore::open(path, policy)
-                .with_context(|| format!("cannot open the database {}", path.display()))?;
-            Ok(Arc::new(store))
-        }
-        StoreChoice::Postgres(url) => {
-            // The URL may hold a password, so that the message does not.
-            let store = PostgresStore::connect(url, PostgresOptions::default(), policy)
-                .await
-                .context("cannot connect to the database of --db-url")?;
-            Ok(Arc::new(store))
+            StoreChoice::Postgres(url) => {
+                let options = PostgresOptions { pool_size: self.pool_size, ..PostgresOptions::default() };
+                // The URL may hold a password, so that the message does not.
+                let store = PostgresStore::connect(&url, options, self.policy)
+                    .await
+                    .context("cannot connect to the database of --db-url")?;
+                Ok(Arc::new(store))
+            }
         }
     }
 }
