@@ -181,7 +181,7 @@ async fn a_stop_order_ends_the_wait_of_its_worker_only() {
     bench.store.stopping.lock().unwrap().push(job.clone());
     bench.hub.publish(&Wake { stops: vec![WorkerId::new("concerned")], ..Wake::default() });
     match concerned.await.unwrap() {
-        Handed::Stops(jobs) => assert_eq!(jobs, [job.clone()]),
+        Handed::Stops(jobs) => assert_eq!(jobs, std::slice::from_ref(&job)),
         _ => panic!("no orders"),
     }
     assert!(!other.is_finished());

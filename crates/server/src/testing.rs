@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use muster_domain::{Job, JobId, JobSpec, Lease, Phase, Timestamp, WorkerId};
 use muster_store::{
-    Answer, Applied, Claimed, Command, Leadership, Outcome, Query, Reply, Role, Store, StoreError, Wake,
+    Applied, Claimed, Command, Leadership, Outcome, Query, Reply, Role, Store, StoreError, Wake,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -62,15 +62,15 @@ impl FakeStore {
         batches.wait_for(|batches| batches.len() >= count).await.unwrap().clone()
     }
 
-    fn answer(&self, command: &Command) -> Answer {
+    fn answer(&self, command: &Command) -> Outcome {
         match command {
             Command::Claim(ask) => {
                 let mut jobs = self.jobs.lock().unwrap();
                 let count = jobs.len().min(ask.max as usize);
                 let claimed = jobs.drain(..count).map(|job| Claimed { job, checkpoint: None });
-                Ok(Outcome::Claimed(claimed.collect()))
+                Outcome::Claimed(claimed.collect())
             }
-            _ => Ok(Outcome::WorkerSeen),
+            _ => Outcome::WorkerSeen,
         }
     }
 }
@@ -83,7 +83,7 @@ impl Store for FakeStore {
             if let Some(error) = (self.script)(&commands) {
                 return Err(error);
             }
-            let answers = commands.iter().map(|command| self.answer(command)).collect();
+            let answers = commands.iter().map(|command| Ok(self.answer(command))).collect();
             Ok(Applied { answers, ..Applied::default() })
         }
         .boxed()
