@@ -1,0 +1,76 @@
+//! How many jobs a worker takes.
+
+use muster_protocol::ReportKind;
+use serde_json::json;
+
+use crate::process::Worker;
+use crate::scheduler::Scheduler;
+
+#[test]
+fn many_short_jobs_run_once_each() {
+    let scheduler = Scheduler::start();
+    let worker = Worker::start(&scheduler, &["--workers=2"]);
+    let runs = worker.directory().join("runs");
+    let extra = json!({"argv": ["sh", "-c", format!("echo $MUSTER_JOB_ID >> {}", runs.display())]});
+    let ids: Vec<_> = (0..300).map(|_| scheduler.submit("", &extra)).collect();
+    for id in &ids {
+        assert_eq!(scheduler.report_of(id).kind, ReportKind::Done);
+    }
+    let text = std::fs::read_to_string(runs).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), ids.len());
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), ids.len());
+}
+
+#[test]
+fn jobs_claimed_ahead_are_handed_back_when_the_slots_stay_busy() {
+    let scheduler = Scheduler::start();
+    let worker = Worker::start(&scheduler, &["--workers=1"]);
+    // Short jobs make the worker claim ahead; then a long one takes the only slot.
+    let short: Vec<_> = (0..40).map(|_| scheduler.submit("true", &json!({}))).collect();
+    let go_on = worker.directory().join("go-on");
+    let command = format!("while [ ! -e {} ]; do sleep 0.02; done", go_on.display());
+    let blocker = scheduler.submit(&command, &json!({}));
+    let behind: Vec<_> = (0..10).map(|_| scheduler.submit("true", &json!({}))).collect();
+    for id in &short {
+        scheduler.report_of(id);
+    }
+    let handed_back = scheduler.until("waiting jobs are handed back or not claimed", |inner| {
+        let released =
+            behind.iter().filter(|id| inner.reports(id).iter().any(|r| r.kind == ReportKind::Released));
+        let released = released.count();
+        (released + inner.queue.len() == behind.len()).then_some(released)
+    });
+    std::fs::write(go_on, "").unwrap();
+    assert_eq!(scheduler.report_of(&blocker).kind, ReportKind::Done);
+    assert!(handed_back <= behind.len());
+}
+
+#[test]
+fn a_worker_never_runs_more_than_its_slots() {
+    let scheduler = Scheduler::start();
+    let worker = Worker::start(&scheduler, &["--workers=2"]);
+    let marks = worker.directory().join("marks");
+    std::fs::create_dir(&marks).unwrap();
+    let script =
+        format!("cd {}; touch $MUSTER_LEASE; ls | wc -l; sleep 0.03; rm $MUSTER_LEASE", marks.display());
+    let ids: Vec<_> = (0..30).map(|_| scheduler.submit(&script, &json!({}))).collect();
+    for id in &ids {
+        scheduler.report_of(id);
+        let seen: u32 = scheduler.output_with(id, "stdout", "\n").trim().parse().unwrap();
+        assert!(seen <= 2, "{seen} at once");
+    }
+}
+
+#[test]
+fn the_fake_executor_completes_everything() {
+    let scheduler = Scheduler::start();
+    let worker = Worker::start(&scheduler, &["--workers=4", "--executor=fake"]);
+    let ids: Vec<_> = (0..500).map(|_| scheduler.submit("false", &json!({}))).collect();
+    for id in &ids {
+        assert_eq!(scheduler.report_of(id).kind, ReportKind::Done);
+    }
+    assert!(worker.keeper().is_none());
+}

@@ -1,0 +1,10 @@
+//! The real worker binary against a scheduler that does what a test tells it to.
+
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a panic")]
+
+mod claiming;
+mod process;
+mod running;
+mod scheduler;
+mod stopping;
+mod surviving;

@@ -1,0 +1,141 @@
+//! The worker's process and what belongs to it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::scheduler::{PATIENCE, Scheduler};
+
+/// A worker with a data directory of its own; everything that it has started ends with it.
+pub(crate) struct Worker {
+    child: Child,
+    scheduler: Scheduler,
+    flags: Vec<String>,
+    directory: Arc<TempDir>,
+}
+
+impl Worker {
+    /// Starts a worker that beats often.
+    pub(crate) fn start(scheduler: &Scheduler, flags: &[&str]) -> Self {
+        let directory = Arc::new(TempDir::with_prefix("muster-worker-test-").unwrap());
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let child = launch(scheduler, &flags, directory.path());
+        Self { child, scheduler: scheduler.clone(), flags, directory }
+    }
+
+    /// Starts again in the same data directory.
+    pub(crate) fn restart(&mut self) {
+        self.child = launch(&self.scheduler, &self.flags, self.directory.path());
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Kills only the agent, and waits until it is gone.
+    pub(crate) fn kill9(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        eventually("the worker ends", || child.try_wait().unwrap())
+    }
+
+    /// The keeper of the data directory, if it lives.
+    pub(crate) fn keeper(&self) -> Option<Pid> {
+        let marker = self.directory.path().as_os_str().as_encoded_bytes();
+        processes().find(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            contains(&line, b"__keeper") && contains(&line, marker)
+        })
+    }
+
+    /// What the worker wrote to its log.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("worker.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let marker = self.directory.path().as_os_str().as_encoded_bytes().to_vec();
+        for pid in processes() {
+            let of =
+                |file: &str| contains(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default(), &marker);
+            if of("cmdline") || of("environ") {
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+        }
+        if std::thread::panicking() {
+            eprintln!("--- log of the worker ---\n{}", self.log());
+        }
+    }
+}
+
+fn launch(scheduler: &Scheduler, flags: &[String], directory: &Path) -> Child {
+    let log = File::options().create(true).append(true).open(directory.join("worker.log")).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_muster-worker"))
+        .arg(format!("--scheduler=http://{}", scheduler.address))
+        .args(["--job-heartbeat-interval", "200ms", "--log", "debug,hyper=warn"])
+        .arg("--data-dir")
+        .arg(directory.join("data"))
+        .args(flags)
+        .current_dir(directory)
+        .env("SECRET_OF_THE_WORKER", "hush")
+        .env("LC_TEST", "passed")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let own = std::process::id() as i32;
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(move |pid| *pid != own).map(Pid::from_raw)
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// Whether a process exists and is not just waiting to be collected.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
+}
+
+/// Waits until something is there, within the bound of all tests.
+pub(crate) fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The files of output that a worker has.
+pub(crate) fn output_files(worker: &Worker) -> Vec<PathBuf> {
+    let entries = fs::read_dir(worker.directory().join("data/output")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}

@@ -1,0 +1,276 @@
+//! A scheduler of a few lines: hands out what is queued, writes down what it is told, misbehaves on request.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::post;
+use muster_protocol::{
+    JobReport, LogAppended, ReportResult, StopOrder, SyncRequest, SyncResponse, Worker, WorkerStatus,
+};
+use serde_json::{Value, json};
+
+/// How long anything may take before a test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What happened, in order.
+#[derive(Debug, Clone)]
+pub(crate) enum Happened {
+    Registered,
+    Reported(JobReport),
+    Output { job_id: String, bytes: usize },
+    Beat { job_id: String },
+    Left,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) queue: Vec<Value>,
+    pub(crate) orders: Vec<StopOrder>,
+    pub(crate) history: Vec<Happened>,
+    pub(crate) output: BTreeMap<(String, String), Vec<u8>>,
+    /// Leases that somebody else holds by now.
+    pub(crate) lost: HashSet<String>,
+    pub(crate) known: HashSet<String>,
+    /// Answers everything with 503.
+    pub(crate) down: bool,
+    /// Answers reports with 503 this many times more.
+    pub(crate) refuse_reports: u32,
+    pub(crate) lease_ttl_ms: u64,
+    pub(crate) log_limit: u64,
+    next_lease: u64,
+}
+
+/// The scheduler; clones are handles on the same one.
+#[derive(Debug, Clone)]
+pub(crate) struct Scheduler {
+    inner: Arc<(Mutex<Inner>, Condvar)>,
+    changed: Arc<tokio::sync::Notify>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Scheduler {
+    /// Serves on a free port until the test process ends.
+    pub(crate) fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let inner = Inner {
+            queue: Vec::new(),
+            orders: Vec::new(),
+            history: Vec::new(),
+            output: BTreeMap::new(),
+            lost: HashSet::new(),
+            known: HashSet::new(),
+            down: false,
+            refuse_reports: 0,
+            lease_ttl_ms: 30_000,
+            log_limit: 10_000_000,
+            next_lease: 1,
+        };
+        let address = listener.local_addr().unwrap();
+        let inner = Arc::new((Mutex::new(inner), Condvar::new()));
+        let scheduler = Self { inner, changed: Arc::default(), address };
+        let router = Router::new()
+            .route("/workers/register", post(register))
+            .route("/workers/{id}/sync", post(sync))
+            .route("/jobs/{id}/logs", post(append))
+            .with_state(scheduler.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                axum::serve(listener, router).await.unwrap();
+            });
+        });
+        scheduler
+    }
+
+    /// Changes or reads the state, and wakes everybody who waits for a change.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> T {
+        let result = act(&mut self.inner.0.lock().unwrap());
+        self.inner.1.notify_all();
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// Queues a job with a command; more keys may be given. Returns its id.
+    pub(crate) fn submit(&self, command: &str, extra: &Value) -> String {
+        self.with(|inner| {
+            let lease = inner.next_lease;
+            inner.next_lease += 1;
+            let id = format!("job-{lease}");
+            let mut job = json!({"id": id, "command": command, "status": "running", "attempts": 1, "max_retries": 3,
+                "created_at": "2026-01-01T00:00:00Z", "lease": lease});
+            job.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap_or_default());
+            inner.queue.push(job);
+            id
+        })
+    }
+
+    /// Waits until something is true of the state.
+    pub(crate) fn until<T>(&self, what: &str, check: impl Fn(&Inner) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut inner = self.inner.0.lock().unwrap();
+        loop {
+            if let Some(found) = check(&inner) {
+                return found;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited in vain: {what}; so far: {:#?}", inner.history);
+            inner = self.inner.1.wait_timeout(inner, left).unwrap().0;
+        }
+    }
+
+    /// Waits for the report on a job.
+    pub(crate) fn report_of(&self, id: &str) -> JobReport {
+        self.until(&format!("the report on {id}"), |inner| inner.reports(id).first().cloned())
+    }
+
+    /// Waits until a stream of a job holds a text.
+    pub(crate) fn output_with(&self, id: &str, stream: &str, text: &str) -> String {
+        self.until(&format!("{text:?} in the {stream} of {id}"), |inner| {
+            let output = inner.output.get(&(id.to_owned(), stream.to_owned()))?;
+            let output = String::from_utf8_lossy(output).into_owned();
+            output.contains(text).then_some(output)
+        })
+    }
+
+    /// Orders a job to stop.
+    pub(crate) fn stop(&self, id: &str, grace_ms: u64) {
+        let lease = id.trim_start_matches("job-").parse().unwrap();
+        let order =
+            StopOrder { job_id: id.to_owned(), lease, preemption_epoch: 1, reason: "test".into(), grace_ms };
+        self.with(|inner| inner.orders.push(order));
+    }
+}
+
+impl Inner {
+    /// The reports on a job, oldest first.
+    pub(crate) fn reports(&self, id: &str) -> Vec<JobReport> {
+        let reports = self.history.iter().filter_map(|event| match event {
+            Happened::Reported(report) if report.job_id == id => Some(report.clone()),
+            _ => None,
+        });
+        reports.collect()
+    }
+
+    fn has_news(&self, request: &SyncRequest) -> bool {
+        self.down
+            || (request.max > 0 && !self.queue.is_empty())
+            || (request.orders && !self.orders.is_empty())
+    }
+
+    fn answer(&mut self, request: &SyncRequest) -> SyncResponse {
+        let count = self.queue.len().min(request.max as usize);
+        let jobs = self.queue.drain(..count).map(|job| serde_json::from_value(job).unwrap()).collect();
+        let stop = if request.orders { std::mem::take(&mut self.orders) } else { Vec::new() };
+        let mut results = Vec::new();
+        for report in &request.reports {
+            self.history.push(Happened::Reported(report.clone()));
+            results.push(self.result(&report.job_id, report.lease));
+        }
+        for beat in &request.heartbeats {
+            self.history.push(Happened::Beat { job_id: beat.job_id.clone() });
+            results.push(self.result(&beat.job_id, beat.lease));
+        }
+        SyncResponse { results, stop, jobs, lease_ttl_ms: self.lease_ttl_ms, log_limit_bytes: self.log_limit }
+    }
+
+    fn result(&self, job_id: &str, lease: u64) -> ReportResult {
+        let status = if self.lost.contains(job_id) { 409 } else { 200 };
+        ReportResult { job_id: job_id.to_owned(), lease, status, message: String::new() }
+    }
+}
+
+fn down() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "not now\n").into_response()
+}
+
+async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -> Response {
+    scheduler.with(|inner| {
+        if inner.down {
+            return down();
+        }
+        let id = body["id"].as_str().unwrap().to_owned();
+        inner.known.insert(id.clone());
+        inner.history.push(Happened::Registered);
+        let now = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        let worker = Worker {
+            id,
+            exec_addr: String::new(),
+            resources: serde_json::from_value(body["resources"].clone()).unwrap(),
+            tags: Vec::new(),
+            status: WorkerStatus::Active,
+            last_heartbeat: now,
+            registered_at: now,
+            slots: None,
+            hostname: None,
+            version: None,
+            used: muster_protocol::Resources::default(),
+            running: 0,
+        };
+        (StatusCode::CREATED, Json(worker)).into_response()
+    })
+}
+
+async fn sync(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<String>,
+    Json(request): Json<SyncRequest>,
+) -> Response {
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(request.wait_ms);
+    if request.leaving {
+        scheduler.with(|inner| inner.history.push(Happened::Left));
+    }
+    loop {
+        let changed = scheduler.changed.notified();
+        let answer = {
+            let mut inner = scheduler.inner.0.lock().unwrap();
+            let over = tokio::time::Instant::now() >= deadline || request.leaving;
+            let left = inner.history.iter().any(|event| matches!(event, Happened::Left)) && request.max > 0;
+            if inner.down || (!request.reports.is_empty() && inner.refuse_reports > 0) {
+                inner.refuse_reports = inner.refuse_reports.saturating_sub(1);
+                return down();
+            }
+            if !inner.known.contains(&id) {
+                return (StatusCode::NOT_FOUND, "worker not found\n").into_response();
+            }
+            (over || left || inner.has_news(&request)).then(|| inner.answer(&request))
+        };
+        if let Some(answer) = answer {
+            scheduler.inner.1.notify_all();
+            return Json(answer).into_response();
+        }
+        let _ = tokio::time::timeout_at(deadline, changed).await;
+    }
+}
+
+async fn append(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<String>,
+    Query(query): Query<BTreeMap<String, String>>,
+    body: Bytes,
+) -> Response {
+    scheduler.with(|inner| {
+        if inner.down {
+            return down();
+        }
+        let stream = query["stream"].clone();
+        let limit = inner.log_limit;
+        let kept = inner.output.entry((id.clone(), stream)).or_default();
+        if query["offset"].parse::<usize>().unwrap() != kept.len() {
+            let misplaced = LogAppended { length: kept.len() as u64, full: false };
+            return (StatusCode::CONFLICT, Json(misplaced)).into_response();
+        }
+        kept.extend_from_slice(&body);
+        let appended = LogAppended { length: kept.len() as u64, full: kept.len() as u64 > limit };
+        inner.history.push(Happened::Output { job_id: id, bytes: body.len() });
+        Json(appended).into_response()
+    })
+}
