@@ -289,12 +289,18 @@ fn heartbeat(job: &mut Job, caller: &Caller, now: Timestamp) -> Outcome {
 }
 
 fn stop_acknowledged(job: &mut Job, caller: &Caller, epoch: i64, now: Timestamp) -> Outcome {
+    // A lease is judged first: a repeated acknowledgement is answered as the first was, and a late one
+    // counts as stale whatever became of the job.
+    let report = Some(ReportKind::Preempted);
+    if caller.lease.is_some() && matches!(authority(job, caller, report)?, Authority::Repeats) {
+        return Ok(Change::Repeated);
+    }
     if job.status() != Status::Preempting {
         return Err(Rejection::NotStopping { status: job.status() });
     }
-    authority(job, caller, Some(ReportKind::Preempted))?;
+    authority(job, caller, report)?;
     check_epoch(job, epoch)?;
-    Ok(Change::Happened(stopped(job, Exit::default(), Some(ReportKind::Preempted), now)))
+    Ok(Change::Happened(stopped(job, Exit::default(), report, now)))
 }
 
 fn save_checkpoint(job: &mut Job, caller: &Caller, epoch: i64, bytes: u64) -> Outcome {
