@@ -34,18 +34,24 @@ pub(crate) fn report(error: &anyhow::Error) -> u8 {
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         return explain(usage);
     }
-    note(&error.to_string());
-    let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
-    for cause in &causes {
-        // Many errors already repeat their cause.
-        if !error.to_string().contains(cause.as_str()) {
-            note(&format!("because: {cause}"));
+    for (depth, cause) in error.chain().enumerate() {
+        note(&if depth == 0 { cause.to_string() } else { format!("because: {cause}") });
+        if speaks_for_its_causes(cause) {
+            break;
         }
     }
     if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref().and_then(hint)) {
         note(hint);
     }
     if error.chain().any(<dyn std::error::Error>::is::<UsageError>) { exit::USAGE } else { exit::FAILURE }
+}
+
+/// Our own errors say in one line what those below them say.
+fn speaks_for_its_causes(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<ClientError>()
+        || error.is::<muster_server::ServerError>()
+        || error.is::<muster_store::StoreError>()
+        || error.is::<muster_worker_agent::WorkerError>()
 }
 
 /// The reader of our output has left: nothing to complain about.
@@ -58,7 +64,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn hint(error: &ClientError) -> Option<&'static str> {
     match error {
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => {
-            Some("start a scheduler with `muster up`, or name another one with --url or MUSTER_URL")
+            Some("start one with `muster up`, or name another with --url or MUSTER_URL")
         }
         ClientError::InvalidUrl { .. } => Some("write for example http://localhost:8080"),
         ClientError::Decode { .. } => Some("is this really a Muster scheduler, and of the same version?"),

@@ -1,6 +1,6 @@
 //! `muster run`: one job in the foreground, with its output, its exit code and Ctrl-C.
 
-use muster_client::{Client, ClientError};
+use muster_client::{Client, ClientError, status_name};
 use muster_protocol::{Job, SubmitRequest};
 use tokio::task::JoinHandle;
 
@@ -11,7 +11,7 @@ use crate::exit;
 use crate::failure::is_broken_pipe;
 use crate::follow::{Follower, Sink, Streams, follow};
 use crate::job_request;
-use crate::output::note;
+use crate::output::{after_key, note};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -50,7 +50,7 @@ async fn find_scheduler(
             client.url()
         ),
         Err(ClientError::Unreachable { .. }) => {
-            note(&format!("no scheduler answers at {}; using a private one for this job", client.url()));
+            note(&format!("no scheduler at {}, using a private one", client.url()));
             Ok(private.insert(Embedded::start_private().await?).client())
         }
         Ok(_) | Err(_) => Ok(client),
@@ -76,17 +76,23 @@ async fn run_on(
     let sink = Sink { streams: Streams::Both, json: settings.screen.json };
     let follower = Follower { client: client.clone(), job_id: job.id.clone(), first_attempt: 1, sink };
     let following = tokio::spawn(follow(follower));
-    let ended = match watch(following, &client, &job.id, signals).await? {
-        Watched::Ended(job) => job,
+    let (ended, by_us) = match watch(following, &client, &job.id, signals).await? {
+        Watched::Ended { job, cancelled } => (job, cancelled),
         Watched::Left(code) => return Ok(code),
     };
     sink.end(&ended)?;
-    tell_end(&ended);
+    if !by_us {
+        tell_end(&ended);
+    }
     Ok(exit::of_job(&ended))
 }
 
 enum Watched {
-    Ended(Box<Job>),
+    Ended {
+        job: Box<Job>,
+        /// We asked for it.
+        cancelled: bool,
+    },
     /// Somebody would not wait for the end.
     Left(u8),
 }
@@ -103,7 +109,7 @@ async fn watch(
         tokio::select! {
             followed = &mut following => {
                 return match followed? {
-                    Ok(job) => Ok(Watched::Ended(Box::new(job))),
+                    Ok(job) => Ok(Watched::Ended { job: Box::new(job), cancelled: cancelling }),
                     Err(error) if is_broken_pipe(&error) => {
                         // Nobody reads any more; a plain command would have died of it.
                         cancel(client, id).await;
@@ -114,12 +120,14 @@ async fn watch(
             }
             code = signals.next() => {
                 if cancelling {
+                    after_key();
                     note(&format!("leaving; {id} may still run"));
                     following.abort();
                     return Ok(Watched::Left(code));
                 }
                 cancelling = true;
-                note(&format!("cancelling {id}; once more leaves at once"));
+                after_key();
+                note("cancelling the job; once more leaves at once");
                 let (client, id) = (client.clone(), id.to_owned());
                 tokio::spawn(async move { cancel(&client, &id).await });
             }
@@ -139,10 +147,11 @@ async fn cancel(client: &Client, id: &str) {
 /// Says what the exit code alone does not.
 fn tell_end(job: &Job) {
     let code = exit::of_job(job);
-    match &job.reason {
-        Some(reason) if code == exit::NO_EXIT_CODE || code == exit::CANCELLED => {
-            note(&format!("{}: {reason}", job.id));
-        }
-        _ => {}
+    if code != exit::NO_EXIT_CODE && code != exit::CANCELLED {
+        return;
+    }
+    match job.reason.as_deref() {
+        Some(reason) => note(reason),
+        None => note(&format!("{} ended as {}", job.id, status_name(job.status))),
     }
 }

@@ -16,7 +16,7 @@ use crate::args::UpArgs;
 use crate::embedded::{Embedded, Installation, StoreSettings};
 use crate::exit;
 use crate::failure::UsageError;
-use crate::output::{json, note};
+use crate::output::{after_key, json, note};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::up_settings::UpSettings;
@@ -92,8 +92,9 @@ async fn registered(client: &Client, start: Timestamp) {
 async fn stop(mut embedded: Embedded, signals: &mut Signals) -> anyhow::Result<u8> {
     let mut summary = ExitSummary::default();
     if embedded.has_worker() {
-        note("stopping; running jobs may finish first, once more stops them at once");
         embedded.ask(Shutdown::Graceful);
+        after_key();
+        note(&stopping(&embedded.client()).await);
         let ended = tokio::select! {
             ended = embedded.worker_end() => ended,
             _ = signals.next() => {
@@ -112,6 +113,15 @@ async fn stop(mut embedded: Embedded, signals: &mut Signals) -> anyhow::Result<u
         note("stopped before everything was finished; what was running is queued again");
     }
     Ok(if clean { exit::OK } else { exit::FAILURE })
+}
+
+async fn stopping(client: &Client) -> String {
+    let workers = client.workers().await.unwrap_or_default();
+    match workers.iter().map(|worker| worker.running).sum::<u32>() {
+        0 => "stopping".to_owned(),
+        1 => "stopping when the running job has ended; once more stops it at once".to_owned(),
+        jobs => format!("stopping when the {jobs} running jobs have ended; once more stops them at once"),
+    }
 }
 
 fn announce(client: &Client, up: &UpSettings, settings: &Settings) -> anyhow::Result<()> {

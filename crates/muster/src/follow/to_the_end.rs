@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::attempt::{Attempt, Pulse, copy_attempt};
 use super::patience::Patience;
 use super::sink::Sink;
-use crate::output::note;
+use crate::output::{attempt_end, note};
 
 /// How long an attempt that is over may be silent before its output is taken for complete.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
@@ -134,8 +134,6 @@ async fn ended(copy: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Res
 
 fn tell_requeued(event: &Event, follower: &Follower) {
     if !follower.sink.json {
-        let attempt = event.data.get("attempt").map(|number| format!("attempt {number}"));
-        let attempt = attempt.unwrap_or_else(|| "the attempt".to_owned());
-        note(&format!("{attempt} ended early; the job is queued again"));
+        note(&format!("{}; the job is queued again", attempt_end(event)));
     }
 }

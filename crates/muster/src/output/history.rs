@@ -53,10 +53,7 @@ fn details(event: &Event) -> String {
         "claimed" => {
             vec![attempt, event.worker_id.as_deref().map(|worker| format!("on {}", printable(worker)))]
         }
-        "requeued" => vec![
-            attempt.map(|attempt| attempt + ":"),
-            exit.or_else(|| text("cause").map(|cause| cause.replace('_', " "))),
-        ],
+        "requeued" => vec![Some(attempt_end(event))],
         "done" => vec![
             event
                 .data
@@ -70,6 +67,21 @@ fn details(event: &Event) -> String {
         _ => vec![Some(as_it_is(event))],
     };
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// How an attempt ended that was not the last: `attempt 1 failed (exit code 4)`.
+pub(crate) fn attempt_end(event: &Event) -> String {
+    let attempt =
+        event.data.get("attempt").map_or_else(|| "it".to_owned(), |number| format!("attempt {number}"));
+    match event.data.get("cause").and_then(Value::as_str) {
+        Some("worker_lost") => format!("{attempt} lost its worker"),
+        Some("released") => format!("{attempt} was handed back unfinished"),
+        _ => {
+            let message = event.data.get("message").and_then(Value::as_str).map(printable);
+            let why = exit(event).or(message).map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("{attempt} failed{why}")
+        }
+    }
 }
 
 fn exit(event: &Event) -> Option<String> {
@@ -160,6 +172,22 @@ mod tests {
 08:33:02.000      +2.0s  failed            attempt 1: exit code 3
 08:33:02.000      +2.0s  moved             worker=w1 n=1 to.a=\"b c\"";
         assert_eq!(timeline(&events(), screen(None)), expected);
+    }
+
+    #[test]
+    fn every_way_to_be_queued_again_has_its_words() {
+        let end = |data: &str| {
+            let text = format!(r#"{{"id":1,"at":"2026-05-05T08:33:00Z","type":"requeued","data":{data}}}"#);
+            attempt_end(&serde_json::from_str(&text).unwrap())
+        };
+        assert_eq!(end(r#"{"attempt":1,"cause":"failed","exit_code":4}"#), "attempt 1 failed (exit code 4)");
+        assert_eq!(
+            end(r#"{"attempt":1,"cause":"failed","message":"no such file"}"#),
+            "attempt 1 failed (no such file)"
+        );
+        assert_eq!(end(r#"{"attempt":2,"cause":"worker_lost"}"#), "attempt 2 lost its worker");
+        assert_eq!(end(r#"{"attempt":2,"cause":"released"}"#), "attempt 2 was handed back unfinished");
+        assert_eq!(end("{}"), "it failed");
     }
 
     #[test]

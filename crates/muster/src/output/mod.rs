@@ -10,5 +10,5 @@ mod style;
 mod table;
 
 pub(crate) use details::job_details;
-pub(crate) use history::{event_line, timeline};
-pub(crate) use screen::{Screen, note, text};
+pub(crate) use history::{attempt_end, event_line, timeline};
+pub(crate) use screen::{Screen, after_key, note, text};

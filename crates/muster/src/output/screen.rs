@@ -54,7 +54,15 @@ fn width(terminal: bool) -> Option<u16> {
     found.filter(|width| *width > 0).map(|width| width.max(NARROWEST))
 }
 
+/// Ends the line on which a terminal has shown a key such as `^C`.
+pub(crate) fn after_key() {
+    if io::stderr().is_terminal() {
+        let _ = io::stderr().lock().write_all(b"\n");
+    }
+}
+
 /// Tells people something that is not data. A closed standard error is nothing to fail for.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "muster: {text}");
+    // In one piece: the output of a job may come in between.
+    let _ = io::stderr().lock().write_all(format!("muster: {text}\n").as_bytes());
 }

@@ -45,6 +45,7 @@ fn a_scheduler_that_does_not_answer_is_named() {
         let finished = alone(arguments, &[("MUSTER_URL", &url)]);
         assert_eq!(finished.code(), 1, "{finished:?}");
         assert!(finished.stderr.contains(&url) && finished.stderr.contains("muster up"), "{finished:?}");
+        assert_eq!(finished.stderr.lines().count(), 2, "{finished:?}");
     }
 }
 
