@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
-use muster_domain::{JobId, JobSpec, ReportKind, Status, WorkerId};
+use muster_domain::{JobId, JobSpec, ReportKind, Status, Worker, WorkerId};
 use muster_pg_testkit::{Database, Postgres};
 use muster_store::compliance::Stage;
-use muster_store::compliance::stage::memory;
+use muster_store::compliance::stage::{memory, needing};
 use muster_store::engine::Policy;
 use muster_store::{Ask, Command, EventFilter, Outcome, Role, Store, StoreError, StoreExt, Submit, Wake};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
@@ -242,22 +242,33 @@ async fn a_batch_that_nobody_waits_for_leaves_nothing_behind() {
     let options = PostgresOptions { pool_size: 1, ..PostgresOptions::default() };
     let store = Arc::new(PostgresStore::connect(&database.url(), options, Policy::default()).await.unwrap());
     let stage = Stage::new(store.clone());
-    let job = stage.shell("wanted").await;
+    let job = stage.shell("there").await;
+    // Another transaction is about to name the shape of the new job, so that the batch has to wait for it,
+    // after it has written the worker.
+    let new = stage.new_job(needing(7));
     let mut other = session(&database.url()).await;
     let transaction = other.transaction().await.unwrap();
-    transaction.batch_execute("SELECT 1 FROM jobs FOR UPDATE").await.unwrap();
+    let insert = format!("INSERT INTO shapes (id, requirement) VALUES ({}, '')", new.spec.shape().0);
+    transaction.batch_execute(&insert).await.unwrap();
+    let worker = stage.register("known", memory(1), None).await;
+    let batch = vec![
+        Command::RegisterWorker(Worker { id: WorkerId::new("unwanted"), ..worker }),
+        Command::Submit(Submit { jobs: vec![new], atomic: true }),
+    ];
     let now = stage.now();
-    let cancel = Command::Cancel { job: job.id, message: None };
-    let waiting = tokio::spawn(async move { store.apply_one(now, cancel).await });
+    let waiting = tokio::spawn(async move { store.apply(now, batch).await });
     let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
                    AND datname = current_database()";
-    eventually("the batch waits for the row", || async { database.execute(blocked) == "1" }).await;
+    eventually("the batch waits", || async { database.execute(blocked) == "1" }).await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
     transaction.rollback().await.unwrap();
-    // The only connection of the pool was inside a transaction; it must not be handed on like that.
+    // The only connection of the pool was inside a transaction. Handed on like that, the next commit on it
+    // would bring the abandoned batch back.
     let claimed = timeout(BOUND, stage.claim()).await.unwrap().unwrap();
     assert_eq!(claimed.id, job.id);
+    let workers = stage.store.workers().await.unwrap();
+    assert_eq!(workers.iter().map(|usage| usage.worker.id.as_str()).collect::<Vec<_>>(), ["known"]);
     let open = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' \
                 AND datname = current_database()";
     assert_eq!(database.execute(open), "0");
