@@ -8,21 +8,43 @@
 //! held, and up to the number the sequence had, everything is decided. Nothing else that goes on in the
 //! database, such as a backup, holds the readers up.
 
+use std::borrow::Cow;
+
 use muster_domain::Event;
 use muster_store::EventFilter;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::{during, failed};
 use crate::row::{self, sql_limit, storable, to_json};
-use crate::tx::{Done, PostgresTx};
+use crate::tx::{Done, PostgresTx, Target};
 
 /// The last number drawn, also when none was.
 const LAST_DRAWN: &str = "CASE WHEN is_called THEN last_value ELSE last_value - 1 END";
 
 const COLUMNS: &str = "SELECT events.seq, events.at, jobs.id, events.worker_id, events.kind FROM events";
 
-const INSERT: &str = "INSERT INTO events (at, job, worker_id, kind) SELECT at, job, worker_id, kind \
-    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) WITH ORDINALITY \
-    AS new (at, job, worker_id, kind, place) ORDER BY place RETURNING seq";
+const DRAW: &str = "SELECT array_agg(nextval('events_seq_seq')) FROM generate_series(1, $1::bigint)";
+
+const INSERT: Target<5> = Target {
+    operation: "append events",
+    sql: "COPY events (seq, at, job, worker_id, kind) FROM STDIN BINARY",
+    types: [Type::INT8, Type::INT8, Type::INT8, Type::TEXT, Type::TEXT],
+};
+
+/// An event in the forms that columns take.
+struct NewRow<'e> {
+    seq: i64,
+    at: i64,
+    job: Option<i64>,
+    worker: Option<Cow<'e, str>>,
+    kind: String,
+}
+
+impl NewRow<'_> {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.seq, &self.at, &self.job, &self.worker, &self.kind]
+    }
+}
 
 /// The keys are negative, which keeps them apart from those of the roles.
 const HELD: &str = "SELECT max((classid::bigint << 32) | objid::bigint) FROM pg_locks \
@@ -31,30 +53,22 @@ const HELD: &str = "SELECT max((classid::bigint << 32) | objid::bigint) FROM pg_
 
 impl PostgresTx {
     pub(crate) async fn insert_events(&mut self, events: &mut [Event]) -> Done<()> {
-        const OPERATION: &str = "append events";
         self.learn(events.iter().filter_map(|event| event.job)).await?;
-        let jobs = events.iter().map(|event| event.job.map(|id| self.seq(id)).transpose());
-        let jobs = jobs.collect::<Done<Vec<Option<i64>>>>()?;
-        let times: Vec<i64> = events.iter().map(|event| event.at.as_micros()).collect();
-        let workers: Vec<_> = events
-            .iter()
-            .map(|event| event.worker.as_ref().map(|worker| storable(worker.as_str())))
-            .collect();
-        let kinds = events.iter().map(|event| to_json(&event.kind)).collect::<Done<Vec<String>>>()?;
         let lock = format!("SELECT pg_advisory_xact_lock_shared(-1 - ({LAST_DRAWN})) FROM events_seq_seq");
-        self.query(OPERATION, &lock, &[]).await?;
-        let rows = self.query(OPERATION, INSERT, &[&times, &jobs, &workers, &kinds]).await?;
-        let seqs = rows.iter().map(|row| row.try_get(0).map_err(during(OPERATION)));
-        let mut seqs = seqs.collect::<Done<Vec<i64>>>()?;
-        drop((workers, rows));
-        if seqs.len() != events.len() {
-            return Err(failed(OPERATION, "not every event was appended"));
-        }
-        seqs.sort_unstable();
+        self.query(INSERT.operation, &lock, &[]).await?;
+        let seqs = self.draw(INSERT.operation, DRAW, events.len()).await?;
+        let mut rows = Vec::with_capacity(events.len());
         for (event, seq) in events.iter_mut().zip(seqs) {
             event.seq = seq as u64;
+            rows.push(NewRow {
+                seq,
+                at: event.at.as_micros(),
+                job: event.job.map(|id| self.seq(id)).transpose()?,
+                worker: event.worker.as_ref().map(|worker| storable(worker.as_str())),
+                kind: to_json(&event.kind)?,
+            });
         }
-        Ok(())
+        self.copy(&INSERT, &rows, NewRow::fields).await
     }
 
     pub(crate) async fn select_events(&mut self, filter: &EventFilter) -> Done<Vec<Event>> {

@@ -1,46 +1,139 @@
 //! Jobs by id, their dependencies and their checkpoints.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use muster_domain::{Job, JobId};
 use muster_store::Edge;
 use muster_store::row::JobRow;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::error::{during, failed};
-use crate::row::{self, JOB_COLUMNS, column, job_rows, storable, storable_option, tag_array, uuids};
-use crate::tx::{Done, PostgresTx};
+use crate::row::{self, JOB_COLUMNS, column, job_rows, make_storable, storable, storable_option, uuids};
+use crate::tx::{Done, PostgresTx, Target};
 
-/// Numbers are drawn in the order of the arrays.
-const INSERT: &str = "INSERT INTO jobs (id, status, priority, shape, attempts, lease, preemption_epoch, \
-    reservation_epoch, created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, \
-    done_at, waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, \
-    name, idempotency_key, gang_id, reason, spec, tags) \
-    SELECT id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, created_at, \
-    ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, waiting_on, \
-    closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, idempotency_key, \
-    gang_id, reason, spec, tags::text[] \
-    FROM unnest($1::uuid[], $2::text[], $3::int[], $4::bigint[], $5::int[], $6::bigint[], $7::int[], $8::int[], \
-    $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], \
-    $16::bigint[], $17::int[], $18::bigint[], $19::text[], $20::int[], $21::int[], $22::bigint[], $23::text[], \
-    $24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[]) WITH ORDINALITY \
-    AS new (id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, created_at, \
-    ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, waiting_on, \
-    closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, idempotency_key, \
-    gang_id, reason, spec, tags, place) ORDER BY place RETURNING seq";
+const DRAW: &str = "SELECT array_agg(nextval('jobs_seq_seq')) FROM generate_series(1, $1::bigint)";
 
-/// Names only what may change.
-const UPDATE: &str = "UPDATE jobs SET status = new.status, attempts = new.attempts, lease = new.lease, \
-    preemption_epoch = new.preemption_epoch, reservation_epoch = new.reservation_epoch, \
-    ready_at = new.ready_at, started_at = new.started_at, last_heartbeat = new.last_heartbeat, \
-    sign_at = new.sign_at, reserved_at = new.reserved_at, drain_started_at = new.drain_started_at, \
-    done_at = new.done_at, waiting_on = new.waiting_on, closed_lease = new.closed_lease, \
-    closed_by = new.closed_by, exit_code = new.exit_code, exit_signal = new.exit_signal, \
-    checkpoint_bytes = new.checkpoint_bytes, worker_id = new.worker_id, reason = new.reason \
-    FROM unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], \
-    $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::int[], \
-    $15::bigint[], $16::text[], $17::int[], $18::int[], $19::bigint[], $20::text[], $21::text[]) \
-    AS new (seq, status, attempts, lease, preemption_epoch, reservation_epoch, ready_at, started_at, \
-    last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, waiting_on, closed_lease, closed_by, \
-    exit_code, exit_signal, checkpoint_bytes, worker_id, reason) WHERE jobs.seq = new.seq";
+const INSERT: Target<31> = Target {
+    operation: "insert jobs",
+    sql: "COPY jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, \
+          created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, \
+          waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, \
+          idempotency_key, gang_id, reason, tags, spec) FROM STDIN BINARY",
+    types: [
+        Type::INT8,
+        Type::UUID,
+        Type::TEXT,
+        Type::INT4,
+        Type::INT8,
+        Type::INT4,
+        Type::INT8,
+        Type::INT4,
+        Type::INT4,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT4,
+        Type::INT8,
+        Type::TEXT,
+        Type::INT4,
+        Type::INT4,
+        Type::INT8,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT_ARRAY,
+        Type::TEXT,
+    ],
+};
+
+/// A new job, in the forms that columns take.
+struct NewRow<'j> {
+    row: JobRow,
+    id: Uuid,
+    status: &'static str,
+    tags: Option<Vec<Cow<'j, str>>>,
+}
+
+impl<'j> NewRow<'j> {
+    fn of(job: &'j Job) -> Self {
+        let mut row = JobRow::from(job);
+        for text in [&mut row.worker_id, &mut row.queue, &mut row.name, &mut row.idempotency_key] {
+            make_storable(text);
+        }
+        let tags = &job.spec.tags;
+        let tags = (!tags.is_empty()).then(|| tags.iter().map(|tag| storable(tag)).collect());
+        Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags }
+    }
+
+    fn fields(&self) -> [&(dyn ToSql + Sync); 31] {
+        let row = &self.row;
+        [
+            &row.seq,
+            &self.id,
+            &self.status,
+            &row.priority,
+            &row.shape,
+            &row.attempts,
+            &row.lease,
+            &row.preemption_epoch,
+            &row.reservation_epoch,
+            &row.created_at,
+            &row.ready_at,
+            &row.started_at,
+            &row.last_heartbeat,
+            &row.sign_at,
+            &row.reserved_at,
+            &row.drain_started_at,
+            &row.done_at,
+            &row.waiting_on,
+            &row.closed_lease,
+            &row.closed_by,
+            &row.exit_code,
+            &row.exit_signal,
+            &row.checkpoint_bytes,
+            &row.worker_id,
+            &row.queue,
+            &row.name,
+            &row.idempotency_key,
+            &row.gang_id,
+            &row.reason,
+            &self.tags,
+            &row.spec,
+        ]
+    }
+}
+
+/// Names only what may change. Taking arrays apart costs as much as the update itself, one function call for
+/// each value; reading a number out of an array of numbers by its place costs almost nothing, so long as none
+/// is missing. Therefore numbers come so, with a number that stands for none.
+const UPDATE: &str = "UPDATE jobs SET status = new.status, closed_by = new.closed_by, \
+    worker_id = new.worker_id, reason = new.reason, \
+    attempts = ($6::int[])[place], lease = ($7::bigint[])[place], preemption_epoch = ($8::int[])[place], reservation_epoch = ($9::int[])[place], \
+    ready_at = ($10::bigint[])[place], started_at = nullif(($11::bigint[])[place], $22), last_heartbeat = nullif(($12::bigint[])[place], $22), \
+    sign_at = nullif(($13::bigint[])[place], $22), reserved_at = nullif(($14::bigint[])[place], $22), \
+    drain_started_at = nullif(($15::bigint[])[place], $22), done_at = nullif(($16::bigint[])[place], $22), \
+    waiting_on = nullif(($17::bigint[])[place], $22), closed_lease = nullif(($18::bigint[])[place], $22), \
+    exit_code = nullif(($19::bigint[])[place], $22), exit_signal = nullif(($20::bigint[])[place], $22), \
+    checkpoint_bytes = nullif(($21::bigint[])[place], $22) \
+    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY \
+    AS new (seq, status, closed_by, worker_id, reason, place) WHERE jobs.seq = new.seq";
+
+/// Stands for none in arrays of numbers; no time, number or code is that small.
+const NONE: i64 = i64::MIN;
+
+fn or_none(value: Option<impl Into<i64>>) -> i64 {
+    value.map_or(NONE, Into::into)
+}
 
 impl PostgresTx {
     pub(crate) async fn select_and_lock_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
@@ -64,62 +157,13 @@ impl PostgresTx {
     }
 
     pub(crate) async fn insert_new_jobs(&mut self, jobs: &mut [Job]) -> Done<()> {
-        let tags: Vec<Option<String>> = jobs.iter().map(|job| tag_array(&job.spec.tags)).collect();
-        let seqs = self.insert_rows(&job_rows(jobs), &tags).await?;
-        if seqs.len() != jobs.len() {
-            return Err(failed("insert jobs", "not every job was inserted"));
-        }
+        let seqs = self.draw(INSERT.operation, DRAW, jobs.len()).await?;
         for (job, seq) in jobs.iter_mut().zip(seqs) {
             job.seq = seq as u64;
             self.remember(job.id, seq);
         }
-        Ok(())
-    }
-
-    /// Inserts and returns the numbers, ascending.
-    async fn insert_rows(&mut self, rows: &[JobRow], tags: &[Option<String>]) -> Done<Vec<i64>> {
-        let inserted = self
-            .query(
-                "insert jobs",
-                INSERT,
-                &[
-                    &column(rows, |row| row.id.as_uuid()),
-                    &column(rows, |row| row.status.as_str()),
-                    &column(rows, |row| row.priority),
-                    &column(rows, |row| row.shape),
-                    &column(rows, |row| row.attempts),
-                    &column(rows, |row| row.lease),
-                    &column(rows, |row| row.preemption_epoch),
-                    &column(rows, |row| row.reservation_epoch),
-                    &column(rows, |row| row.created_at),
-                    &column(rows, |row| row.ready_at),
-                    &column(rows, |row| row.started_at),
-                    &column(rows, |row| row.last_heartbeat),
-                    &column(rows, |row| row.sign_at),
-                    &column(rows, |row| row.reserved_at),
-                    &column(rows, |row| row.drain_started_at),
-                    &column(rows, |row| row.done_at),
-                    &column(rows, |row| row.waiting_on),
-                    &column(rows, |row| row.closed_lease),
-                    &column(rows, |row| row.closed_by),
-                    &column(rows, |row| row.exit_code),
-                    &column(rows, |row| row.exit_signal),
-                    &column(rows, |row| row.checkpoint_bytes),
-                    &column(rows, |row| storable_option(&row.worker_id)),
-                    &column(rows, |row| storable_option(&row.queue)),
-                    &column(rows, |row| storable_option(&row.name)),
-                    &column(rows, |row| storable_option(&row.idempotency_key)),
-                    &column(rows, |row| row.gang_id.as_deref()),
-                    &column(rows, |row| row.reason.as_deref()),
-                    &column(rows, |row| row.spec.as_str()),
-                    &tags,
-                ],
-            )
-            .await?;
-        let seqs = inserted.iter().map(|row| row.try_get(0).map_err(during("insert jobs")));
-        let mut seqs = seqs.collect::<Done<Vec<i64>>>()?;
-        seqs.sort_unstable();
-        Ok(seqs)
+        let rows: Vec<NewRow<'_>> = jobs.iter().map(NewRow::of).collect();
+        self.copy(&INSERT, &rows, NewRow::fields).await
     }
 
     pub(crate) async fn write_jobs(&mut self, jobs: &[Job]) -> Done<()> {
@@ -131,25 +175,26 @@ impl PostgresTx {
                 &[
                     &column(rows, |row| row.seq),
                     &column(rows, |row| row.status.as_str()),
+                    &column(rows, |row| row.closed_by),
+                    &column(rows, |row| storable_option(&row.worker_id)),
+                    &column(rows, |row| row.reason.as_deref()),
                     &column(rows, |row| row.attempts),
                     &column(rows, |row| row.lease),
                     &column(rows, |row| row.preemption_epoch),
                     &column(rows, |row| row.reservation_epoch),
                     &column(rows, |row| row.ready_at),
-                    &column(rows, |row| row.started_at),
-                    &column(rows, |row| row.last_heartbeat),
-                    &column(rows, |row| row.sign_at),
-                    &column(rows, |row| row.reserved_at),
-                    &column(rows, |row| row.drain_started_at),
-                    &column(rows, |row| row.done_at),
-                    &column(rows, |row| row.waiting_on),
-                    &column(rows, |row| row.closed_lease),
-                    &column(rows, |row| row.closed_by),
-                    &column(rows, |row| row.exit_code),
-                    &column(rows, |row| row.exit_signal),
-                    &column(rows, |row| row.checkpoint_bytes),
-                    &column(rows, |row| storable_option(&row.worker_id)),
-                    &column(rows, |row| row.reason.as_deref()),
+                    &column(rows, |row| or_none(row.started_at)),
+                    &column(rows, |row| or_none(row.last_heartbeat)),
+                    &column(rows, |row| or_none(row.sign_at)),
+                    &column(rows, |row| or_none(row.reserved_at)),
+                    &column(rows, |row| or_none(row.drain_started_at)),
+                    &column(rows, |row| or_none(row.done_at)),
+                    &column(rows, |row| or_none(row.waiting_on)),
+                    &column(rows, |row| or_none(row.closed_lease)),
+                    &column(rows, |row| or_none(row.exit_code)),
+                    &column(rows, |row| or_none(row.exit_signal)),
+                    &column(rows, |row| or_none(row.checkpoint_bytes)),
+                    &NONE,
                 ],
             )
             .await?;
@@ -207,14 +252,24 @@ impl PostgresTx {
 
     pub(crate) async fn select_edges(&mut self, parents: &[JobId]) -> Done<Vec<Edge>> {
         const OPERATION: &str = "read edges";
-        let sql = "SELECT parent.id, child.id FROM jobs AS parent \
-                   JOIN edges ON edges.parent = parent.seq JOIN jobs AS child ON child.seq = edges.child \
-                   WHERE parent.id = ANY($1)";
-        let rows = self.query(OPERATION, sql, &[&uuids(parents)]).await?;
-        let id = |row: &tokio_postgres::Row, place: usize| {
-            row.try_get::<_, Uuid>(place).map(JobId::from_uuid).map_err(during(OPERATION))
-        };
-        rows.iter().map(|row| Ok(Edge { parent: id(row, 0)?, child: id(row, 1)? })).collect()
+        self.learn(parents.iter().copied()).await?;
+        let by_seq: HashMap<i64, JobId> =
+            parents.iter().filter_map(|parent| Some((self.known_seq(*parent)?, *parent))).collect();
+        if by_seq.is_empty() {
+            return Ok(Vec::new());
+        }
+        let seqs: Vec<i64> = by_seq.keys().copied().collect();
+        let sql = "SELECT edges.parent, child.id FROM edges JOIN jobs AS child ON child.seq = edges.child \
+                   WHERE edges.parent = ANY($1)";
+        let mut edges = Vec::new();
+        for row in self.query(OPERATION, sql, &[&seqs]).await? {
+            let parent: i64 = row.try_get(0).map_err(during(OPERATION))?;
+            let child = JobId::from_uuid(row.try_get(1).map_err(during(OPERATION))?);
+            if let Some(parent) = by_seq.get(&parent) {
+                edges.push(Edge { parent: *parent, child });
+            }
+        }
+        Ok(edges)
     }
 
     pub(crate) async fn select_checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {

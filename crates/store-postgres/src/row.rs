@@ -4,7 +4,6 @@
 //! cannot hold in a text, is replaced in names (a specification keeps it: its JSON writes it escaped).
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use muster_domain::{
     Event, EventKind, Job, JobId, Requirement, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
@@ -53,11 +52,11 @@ pub(crate) fn storable_option(text: &Option<String>) -> Option<Cow<'_, str>> {
     text.as_deref().map(storable)
 }
 
-/// Tags as the text of an array: `unnest` takes arrays of texts, but not arrays of arrays.
-pub(crate) fn tag_array(tags: &BTreeSet<String>) -> Option<String> {
-    let quoted = |tag: &String| format!("\"{}\"", storable(tag).replace('\\', r"\\").replace('"', "\\\""));
-    let texts: Vec<String> = tags.iter().map(quoted).collect();
-    (!texts.is_empty()).then(|| format!("{{{}}}", texts.join(",")))
+/// The same in place.
+pub(crate) fn make_storable(text: &mut Option<String>) {
+    if let Some(text) = text.as_mut().filter(|text| text.contains('\0')) {
+        *text = storable(text).into_owned();
+    }
 }
 
 pub(crate) fn read_jobs(rows: &[Row]) -> Result<Vec<Job>, StoreError> {
