@@ -1,7 +1,9 @@
 //! `muster run`: one job in the foreground, with its output, its exit code and Ctrl-C.
 
+use std::time::Duration;
+
 use muster_client::{Client, ClientError, status_name};
-use muster_protocol::{Job, SubmitRequest};
+use muster_protocol::{Job, JobStatus, SubmitRequest};
 use tokio::task::JoinHandle;
 
 use super::submit::print_job;
@@ -15,6 +17,8 @@ use crate::output::{after_key, note};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
+/// A job that has not started by then is explained.
+const SOON: Duration = Duration::from_secs(2);
 /// A person who watches wants to see the first failure, not the third.
 const ATTEMPTS: i64 = 1;
 
@@ -105,8 +109,12 @@ async fn watch(
     signals: &mut Signals,
 ) -> anyhow::Result<Watched> {
     let mut cancelling = false;
+    let waiting = tell_waiting(client, id);
+    tokio::pin!(waiting);
+    let mut told = false;
     loop {
         tokio::select! {
+            () = &mut waiting, if !told => told = true,
             followed = &mut following => {
                 return match followed? {
                     Ok(job) => Ok(Watched::Ended { job: Box::new(job), cancelled: cancelling }),
@@ -131,6 +139,17 @@ async fn watch(
                 let (client, id) = (client.clone(), id.to_owned());
                 tokio::spawn(async move { cancel(&client, &id).await });
             }
+        }
+    }
+}
+
+/// A job that does not start soon waits for something; people want to know for what.
+async fn tell_waiting(client: &Client, id: &str) {
+    tokio::time::sleep(SOON).await;
+    let Ok(why) = client.why(id).await else { return };
+    if matches!(why.status, JobStatus::Pending | JobStatus::Blocked | JobStatus::Reserved) {
+        for reason in &why.reasons {
+            note(&format!("waiting: {}", reason.message));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use muster_tests::until;
+use muster_tests::{eventually, until};
 use nix::sys::signal::Signal;
 
 use crate::harness::{BOUND, Up};
@@ -154,4 +154,18 @@ fn a_run_survives_the_death_of_the_scheduler() {
     assert_eq!(finished.code(), 7, "{finished:?}");
     let lines: Vec<&str> = finished.stdout.lines().collect();
     assert_eq!((lines.len(), lines[999], lines[1000]), (1001, "1000", "last"), "{finished:?}");
+}
+
+#[test]
+fn a_job_that_does_not_start_is_explained() {
+    let up = Up::start();
+    let told = up.directory.path().join("told");
+    let mut command = up.command(&["run", "--tag", "a100", "--", "true"]);
+    command.stderr(std::fs::File::create(&told).unwrap());
+    let mut child = command.spawn().unwrap();
+    until("the reason is told", BOUND, || std::fs::read_to_string(&told).unwrap().contains("a100"));
+    let job = up.only_job();
+    up.run(&["cancel", &job]).ok();
+    let status = eventually("the run ends", BOUND, || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(130));
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use muster_tests::{Process, until};
+use muster_tests::{Backing, Process, StoreKind, until};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -94,4 +94,20 @@ fn settings_come_from_the_file_too() {
     assert!(process.output().contains("\"slots\":7") && process.output().contains("memory"));
     process.signal(Signal::SIGTERM);
     assert_eq!(process.wait(BOUND).code(), Some(0));
+}
+
+#[test]
+fn another_store_runs_jobs_just_the_same() {
+    let backing = Backing::new(StoreKind::Postgres);
+    let up = Up::start_with(&["--db-driver", "postgres", "--db-url", backing.url()]);
+    assert_eq!(up.run(&["run", "--", "echo", "hello"]).ok().stdout, "hello\n");
+}
+
+#[test]
+fn a_worker_offers_what_it_is_told() {
+    let up = Up::start_with(&["--gpus", "2", "--vram", "1G", "--tag", "a100", "--counter", "license=1"]);
+    let run = ["run", "--gpus", "2", "--vram", "512M", "--tag", "a100", "--counter", "license", "--", "true"];
+    up.run(&run).ok();
+    let worker = &up.run(&["workers", "--json"]).ok().json()[0];
+    assert_eq!(worker["resources"]["gpus"], 2);
 }
