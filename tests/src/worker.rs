@@ -91,6 +91,15 @@ impl Worker {
         self.process.kill9();
     }
 
+    /// Kills the process that holds the jobs; false when there is none at the moment.
+    pub fn kill9_keeper(&self) -> bool {
+        let keepers = processes_of(self.directory.path()).into_iter().filter(|pid| {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments.split(|byte| *byte == 0).any(|argument| argument == b"__keeper")
+        });
+        keepers.filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()).count() > 0
+    }
+
     /// Asks for a polite end and waits for it.
     pub fn terminate(&mut self, bound: Duration) -> ExitStatus {
         self.process.signal(Signal::SIGTERM);

@@ -153,3 +153,64 @@ fn wrong_order(acknowledged: &[Submitted], ledger: &[Entry]) -> Vec<String> {
     }
     offences
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn job(id: &str, lease: u64, status: &str) -> Value {
+        json!({ "id": id, "name": id, "status": status, "lease": lease, "attempts": 1, "done_at": "t" })
+    }
+
+    fn submitted(id: &str, depends_on: &[&str]) -> Submitted {
+        let depends_on = depends_on.iter().map(ToString::to_string).collect();
+        Submitted { id: id.into(), name: id.into(), depends_on, fails: false }
+    }
+
+    fn ledger(lines: &[(&str, &str, u64)]) -> Vec<Entry> {
+        lines
+            .iter()
+            .map(|(word, job, lease)| Entry { word: (*word).into(), job: (*job).into(), lease: *lease })
+            .collect()
+    }
+
+    #[track_caller]
+    fn finds(offence: &str, jobs: &[Value], acknowledged: &[Submitted], lines: &[(&str, &str, u64)]) {
+        let seen = BTreeMap::from([("a".to_owned(), ending(&job("a", 1, "done")))]);
+        let offences = compare(jobs, acknowledged, &seen, &ledger(lines));
+        if offence.is_empty() {
+            assert_eq!(offences, Vec::<String>::new());
+        } else {
+            assert!(offences.iter().any(|found| found.contains(offence)), "{offence}: {offences:?}");
+        }
+    }
+
+    const RAN: [(&str, &str, u64); 2] = [("start", "a", 1), ("end", "a", 1)];
+
+    #[test]
+    fn every_kind_of_offence_is_found() {
+        let (done, asked) = (job("a", 1, "done"), submitted("a", &[]));
+        let asked = std::slice::from_ref(&asked);
+        let stored = std::slice::from_ref(&done);
+        finds("", stored, asked, &RAN);
+        finds("lost", &[], asked, &RAN);
+        let mut twin = job("b", 1, "done");
+        twin["name"] = json!("a");
+        finds("2 jobs were made", &[done.clone(), twin], asked, &RAN);
+        finds("an end has changed", &[job("a", 1, "pending")], asked, &RAN);
+        finds("started twice", stored, asked, &[("start", "a", 1), ("start", "a", 1), ("end", "a", 1)]);
+        finds("two processes", stored, asked, &[("overlap", "a", 1), ("start", "a", 1), ("end", "a", 1)]);
+        finds("never ran to the end", stored, asked, &[("start", "a", 1)]);
+        finds("later lease", stored, asked, &[("start", "a", 1), ("end", "a", 1), ("start", "a", 2)]);
+        finds("done was expected", &[job("a", 1, "failed")], asked, &RAN);
+    }
+
+    #[test]
+    fn a_start_before_its_dependency_is_found() {
+        let jobs = [job("a", 1, "done"), job("b", 1, "done")];
+        let asked = [submitted("a", &[]), submitted("b", &["a"])];
+        let early = [("start", "a", 1), ("start", "b", 1), ("end", "a", 1), ("end", "b", 1)];
+        finds("started before", &jobs, &asked, &early);
+    }
+}
