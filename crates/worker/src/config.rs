@@ -49,7 +49,7 @@ pub struct WorkerConfig {
 #[derive(Debug, Clone)]
 pub struct Timing {
     pub heartbeat: Duration,
-    /// The longest that one poll stays open; a third of the lease at most.
+    /// The longest that one poll stays open; a quarter of the lease at most.
     pub poll: Duration,
     /// What is taken off a lease before the fence stops the jobs.
     pub fence_safety: Duration,

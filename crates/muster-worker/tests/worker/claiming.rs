@@ -4,7 +4,7 @@ use muster_protocol::ReportKind;
 use serde_json::json;
 
 use crate::process::Worker;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Happened, Inner, Scheduler};
 
 #[test]
 fn many_short_jobs_run_once_each() {
@@ -25,27 +25,40 @@ fn many_short_jobs_run_once_each() {
 }
 
 #[test]
-fn jobs_claimed_ahead_are_handed_back_when_the_slots_stay_busy() {
+fn jobs_claimed_ahead_are_handed_back_once_when_the_slots_stay_busy() {
     let scheduler = Scheduler::start();
+    scheduler.with(|inner| inner.requeue = true);
     let worker = Worker::start(&scheduler, &["--workers=1"]);
-    // Short jobs make the worker claim ahead; then a long one takes the only slot.
-    let short: Vec<_> = (0..40).map(|_| scheduler.submit("true", &json!({}))).collect();
+    // Short jobs make the worker claim ahead; then one takes the only slot for longer than others may wait.
     let go_on = worker.directory().join("go-on");
-    let command = format!("while [ ! -e {} ]; do sleep 0.02; done", go_on.display());
-    let blocker = scheduler.submit(&command, &json!({}));
-    let behind: Vec<_> = (0..10).map(|_| scheduler.submit("true", &json!({}))).collect();
-    for id in &short {
-        scheduler.report_of(id);
+    for _ in 0..40 {
+        scheduler.submit("true", &json!({}));
     }
-    let handed_back = scheduler.until("waiting jobs are handed back or not claimed", |inner| {
-        let released =
-            behind.iter().filter(|id| inner.reports(id).iter().any(|r| r.kind == ReportKind::Released));
-        let released = released.count();
-        (released + inner.queue.len() == behind.len()).then_some(released)
+    let blocker =
+        scheduler.submit(&format!("while [ ! -e {} ]; do sleep 0.02; done", go_on.display()), &json!({}));
+    let behind: Vec<_> = (0..20).map(|_| scheduler.submit("true", &json!({}))).collect();
+    scheduler.until("everything behind the blocker is back in the queue", |inner| {
+        (inner.queue.len() == behind.len()).then_some(())
     });
+    scheduler.until("the blocker goes on meanwhile", |inner| {
+        let beats = inner
+            .history
+            .iter()
+            .filter(|event| matches!(event, Happened::Beat { job_id } if *job_id == blocker));
+        (beats.count() > 8).then_some(())
+    });
+    assert_eq!(scheduler.with(|inner| inner.queue.len()), behind.len(), "nothing is claimed again meanwhile");
     std::fs::write(go_on, "").unwrap();
     assert_eq!(scheduler.report_of(&blocker).kind, ReportKind::Done);
-    assert!(handed_back <= behind.len());
+    for id in &behind {
+        scheduler.until("the rest is done", |inner| {
+            inner.reports(id).iter().any(|report| report.kind == ReportKind::Done).then_some(())
+        });
+        let released = |inner: &mut Inner| {
+            inner.reports(id).iter().filter(|report| report.kind == ReportKind::Released).count()
+        };
+        assert!(scheduler.with(released) <= 1);
+    }
 }
 
 #[test]

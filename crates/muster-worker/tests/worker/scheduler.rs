@@ -12,7 +12,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use muster_protocol::{
-    JobReport, LogAppended, ReportResult, StopOrder, SyncRequest, SyncResponse, Worker, WorkerStatus,
+    JobReport, LogAppended, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse, Worker,
+    WorkerStatus,
 };
 use serde_json::{Value, json};
 
@@ -37,6 +38,9 @@ pub(crate) struct Inner {
     pub(crate) output: BTreeMap<(String, String), Vec<u8>>,
     /// Leases that somebody else holds by now.
     pub(crate) lost: HashSet<String>,
+    /// Queues a job again when it is handed back.
+    pub(crate) requeue: bool,
+    claimed: BTreeMap<String, Value>,
     pub(crate) known: HashSet<String>,
     /// Answers everything with 503.
     pub(crate) down: bool,
@@ -66,6 +70,8 @@ impl Scheduler {
             history: Vec::new(),
             output: BTreeMap::new(),
             lost: HashSet::new(),
+            requeue: false,
+            claimed: BTreeMap::new(),
             known: HashSet::new(),
             down: false,
             refuse_reports: 0,
@@ -168,11 +174,18 @@ impl Inner {
 
     fn answer(&mut self, request: &SyncRequest) -> SyncResponse {
         let count = self.queue.len().min(request.max as usize);
-        let jobs = self.queue.drain(..count).map(|job| serde_json::from_value(job).unwrap()).collect();
+        let mut jobs = Vec::new();
+        for job in self.queue.drain(..count) {
+            self.claimed.insert(job["id"].as_str().unwrap().to_owned(), job.clone());
+            jobs.push(serde_json::from_value(job).unwrap());
+        }
         let stop = if request.orders { std::mem::take(&mut self.orders) } else { Vec::new() };
         let mut results = Vec::new();
         for report in &request.reports {
             self.history.push(Happened::Reported(report.clone()));
+            if self.requeue && report.kind == ReportKind::Released {
+                self.queue.extend(self.claimed.get(&report.job_id).map(again));
+            }
             results.push(self.result(&report.job_id, report.lease));
         }
         for beat in &request.heartbeats {
@@ -186,6 +199,13 @@ impl Inner {
         let status = if self.lost.contains(job_id) { 409 } else { 200 };
         ReportResult { job_id: job_id.to_owned(), lease, status, message: String::new() }
     }
+}
+
+/// The same job under a lease of its own.
+fn again(job: &Value) -> Value {
+    let mut job = job.clone();
+    job["lease"] = json!(job["lease"].as_u64().unwrap() + 1_000);
+    job
 }
 
 fn down() -> Response {

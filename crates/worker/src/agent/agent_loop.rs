@@ -13,13 +13,13 @@ use super::calls::{Answer, Calls, Kind, Returned};
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
-use super::start::{BEATS_PER_CALL, POLL_AGE_FOR_BEAT, REPORTS_PER_CALL};
+use super::start::{BEATS_PER_CALL, REPORTS_PER_CALL};
 use super::{registration, reports};
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
 use crate::error::WorkerError;
 use crate::executor::{self, Executor, ExecutorEvent, KeeperOptions};
-use crate::keeper::{Adopted, End, Files, FromKeeper, Key, Phase, ToKeeper, boottime_ns};
+use crate::keeper::{Adopted, End, Files, FromKeeper, Key, Outcome, Phase, ToKeeper, boottime_ns};
 use crate::launch;
 use crate::logs::{LogEvent, Logs};
 
@@ -51,6 +51,8 @@ pub(super) struct Agent {
     pub(super) log_limit: u64,
     pub(super) fence_ns: Option<u64>,
     pub(super) next_beat: Instant,
+    /// When waiting jobs were last handed back.
+    pub(super) handed_back: Instant,
     pub(super) poll_retry: Retry,
     pub(super) report_retry: Retry,
     pub(super) beat_retry: Retry,
@@ -143,7 +145,7 @@ impl Agent {
 
     /// A claim is as old as its poll may be, so polls are short beside a lease.
     fn open_poll(&mut self, room: u32) {
-        let wait = self.config.timing.poll.min(self.lease_ttl / 3);
+        let wait = self.config.timing.poll.min(self.lease_ttl / 4);
         self.calls.poll(room, self.pace.ahead(), wait);
     }
 
@@ -159,15 +161,20 @@ impl Agent {
 
     /// Jobs that wait here for long could run elsewhere.
     fn hand_back(&mut self, now: Instant) {
-        let overdue =
-            self.held.waiting_since().is_some_and(|since| now >= since + self.config.timing.hand_back);
-        if overdue && self.drain.is_serving() && !self.pace.is_stalled() {
+        if self.hand_back_at().is_some_and(|at| now >= at) && self.drain.is_serving() {
             self.pace.stalled();
+            self.handed_back = now;
             tracing::debug!(jobs = self.held.queued(), "handing back jobs that would wait for a slot");
             for key in self.held.queued_keys() {
                 self.executor.send(ToKeeper::Withdraw { key });
             }
         }
+    }
+
+    /// The keeper needs a moment to give jobs back, so it is not asked all the time.
+    fn hand_back_at(&mut self) -> Option<Instant> {
+        let since = self.held.waiting_since()?;
+        Some(since.max(self.handed_back) + self.config.timing.hand_back)
     }
 
     fn next_deadline(&mut self, now: Instant) -> Instant {
@@ -181,10 +188,7 @@ impl Agent {
             let polls = self.drain.is_serving() && self.calls.poll_max().is_none();
             due.extend(polls.then_some(self.poll_retry.after));
         }
-        let hand_back = self.config.timing.hand_back;
-        due.extend(
-            self.held.waiting_since().filter(|_| !self.pace.is_stalled()).map(|since| since + hand_back),
-        );
+        due.extend(self.hand_back_at());
         due.extend(self.early_stops.values().min().map(|since| *since + super::start::EARLY_STOP));
         due.extend(self.drain.deadline());
         // A request under way makes its own deadline moot; coming back wakes the loop.
@@ -213,7 +217,8 @@ impl Agent {
         self.obey(response.stop);
         let brought_jobs = !response.jobs.is_empty();
         self.accept(response.jobs, answer.sent_ns);
-        if brought_jobs && boottime_ns() > answer.sent_ns + POLL_AGE_FOR_BEAT.as_nanos() as u64 {
+        let young = self.lease_ttl.as_nanos() as u64 / 16;
+        if brought_jobs && boottime_ns() > answer.sent_ns + young {
             // As far as we know these leases are as old as the poll: renew them now.
             self.next_beat = Instant::now();
         }
@@ -289,7 +294,9 @@ impl Agent {
         };
         let (attempt, lost) = (held.note.attempt, held.lost);
         self.drain.summary.jobs += 1;
-        self.pace.record(end.run_us);
+        if matches!(end.outcome, Outcome::Exited(_) | Outcome::Signalled(_)) {
+            self.pace.record(end.run_us);
+        }
         match reports::of_end(&key, &end) {
             Some(report) if !lost => {
                 if end.stdout_bytes + end.stderr_bytes > 0 {

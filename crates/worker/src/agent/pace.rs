@@ -36,11 +36,6 @@ impl Pace {
         self.mean_us = None;
     }
 
-    /// Whether nothing is known of how long jobs take.
-    pub(super) fn is_stalled(&self) -> bool {
-        self.mean_us.is_none()
-    }
-
     /// How many jobs may wait here for a slot.
     pub(super) fn ahead(&self) -> u32 {
         self.mean_us.map_or(0, |mean| (self.slots * HORIZON_US / mean).min(f64::from(self.most)) as u32)

@@ -32,8 +32,6 @@ pub(super) const REPORTS_PER_CALL: usize = 512;
 pub(super) const BEATS_PER_CALL: usize = 5_000;
 /// How long the claim may take that an order has overtaken.
 pub(super) const EARLY_STOP: Duration = Duration::from_secs(3);
-/// Jobs of a poll older than this get a heartbeat at once.
-pub(super) const POLL_AGE_FOR_BEAT: Duration = Duration::from_secs(2);
 /// The life of a lease until the scheduler has said otherwise.
 const LEASE_TTL: Duration = Duration::from_secs(30);
 /// How long the keeper may take to end.
@@ -84,6 +82,7 @@ pub async fn run(
         log_limit: 0,
         fence_ns: None,
         next_beat: Instant::now(),
+        handed_back: Instant::now(),
         poll_retry: retry(),
         report_retry: retry(),
         beat_retry: retry(),

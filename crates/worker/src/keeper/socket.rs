@@ -3,9 +3,10 @@
 //! Guarantee: it works however long the path of the data directory is, although the address of a Unix
 //! socket has room for little more than a hundred bytes.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,10 @@ pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    with_address(directory, |address| UnixListener::bind(address))
+    let listener = with_address(directory, |address| UnixListener::bind(address))?;
+    // Whoever can talk to the keeper can run programs as this user.
+    std::fs::set_permissions(socket_path(directory), Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// A long path is reached through the directory's descriptor, whose own path is short.
