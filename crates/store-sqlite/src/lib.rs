@@ -1,4 +1,4 @@
-//! The store in one file: `SQLite`, with one thread that writes and one that reads.
+//! The store in one file: `SQLite`, with one thread that writes and two that read.
 //!
 //! * [`SqliteStore`] is the server's side. An acknowledged batch survives a power cut.
 //! * `tx` and the files beside it (`jobs`, `pending`, `held`, `workers`, `lists`, `events`) are the

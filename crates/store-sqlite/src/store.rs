@@ -1,4 +1,5 @@
-//! The store's public face: batches go to the thread that writes, questions to the one that reads.
+//! The store's public face: batches go to the thread that writes, questions to those that read. Lists, which
+//! can be long, have a thread of their own: nobody waits behind them.
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use crate::tx::Done;
 pub struct SqliteStore {
     policy: Policy,
     // Dropped first: the last connection to close is the one that writes, which then cleans up.
+    lists: DatabaseThread,
     reader: DatabaseThread,
     writer: DatabaseThread,
 }
@@ -33,10 +35,11 @@ impl SqliteStore {
         let lock = FileLock::take(&path)?;
         let mut writer = connection::open_writer(&path)?;
         migrations::migrate(&mut writer)?;
-        let reader = connection::open_reader(&path)?;
+        let reader = |name| DatabaseThread::start(name, connection::open_reader(&path)?, |_| ());
         Ok(Self {
             policy,
-            reader: DatabaseThread::start("muster-db-read", reader, |_| ())?,
+            lists: reader("muster-db-list")?,
+            reader: reader("muster-db-read")?,
             writer: DatabaseThread::start("muster-db-write", writer, move |connection| {
                 empty_log(connection);
                 drop(lock);
@@ -69,9 +72,18 @@ impl Store for SqliteStore {
     }
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
+        let thread = match query {
+            Query::Jobs(_) | Query::Events(_) => &self.lists,
+            Query::Job(_)
+            | Query::Workers
+            | Query::LastEvent
+            | Query::Counts
+            | Query::Stops(_)
+            | Query::Why(_) => &self.reader,
+        };
         let task =
             move |connection: &Connection| connection::read(connection, |tx| ready(engine::read(tx, &query)));
-        self.reader.call(task).boxed()
+        thread.call(task).boxed()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -96,6 +108,7 @@ impl Store for SqliteStore {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async {
+            self.lists.close().await;
             self.reader.close().await;
             self.writer.close().await;
         }
