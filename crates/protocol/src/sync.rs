@@ -61,8 +61,8 @@ pub struct SyncRequest {
     pub ahead: u32,
     /// Whether this poll wants to be woken by stop orders (one poll of a worker does).
     pub orders: bool,
-    /// The worker is shutting down: its parked polls are answered at once and without jobs, so that it
-    /// need not abandon a poll that may just have claimed something.
+    /// The worker shuts down, or wants less than it asked for: its parked polls are answered at once and
+    /// without jobs, so that it need not abandon a poll that may just have claimed something.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
 }

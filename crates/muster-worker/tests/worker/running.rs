@@ -63,17 +63,14 @@ fn output_is_sent_while_the_job_runs() {
 #[test]
 fn a_job_without_output_costs_no_upload() {
     let scheduler = Scheduler::start();
+    scheduler.with(|inner| inner.requeue = true);
     let _worker = Worker::start(&scheduler, &["--workers=2"]);
     let ids: Vec<_> = (0..50).map(|_| scheduler.submit("true", &json!({}))).collect();
     for id in &ids {
-        assert_eq!(scheduler.report_of(id).kind, ReportKind::Done);
+        assert_eq!(scheduler.end_of(id).kind, ReportKind::Done);
     }
-    scheduler.with(|inner| {
-        assert!(!inner.history.iter().any(|event| matches!(event, Happened::Output { .. })));
-        for id in &ids {
-            assert_eq!(inner.reports(id).len(), 1);
-        }
-    });
+    scheduler
+        .with(|inner| assert!(!inner.history.iter().any(|event| matches!(event, Happened::Output { .. }))));
 }
 
 #[test]

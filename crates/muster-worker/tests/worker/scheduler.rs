@@ -41,6 +41,8 @@ pub(crate) struct Inner {
     /// Queues a job again when it is handed back.
     pub(crate) requeue: bool,
     claimed: BTreeMap<String, Value>,
+    /// How often the parked polls were called back.
+    recalls: u32,
     pub(crate) known: HashSet<String>,
     /// Answers everything with 503.
     pub(crate) down: bool,
@@ -72,6 +74,7 @@ impl Scheduler {
             lost: HashSet::new(),
             requeue: false,
             claimed: BTreeMap::new(),
+            recalls: 0,
             known: HashSet::new(),
             down: false,
             refuse_reports: 0,
@@ -136,6 +139,13 @@ impl Scheduler {
     /// Waits for the report on a job.
     pub(crate) fn report_of(&self, id: &str) -> JobReport {
         self.until(&format!("the report on {id}"), |inner| inner.reports(id).first().cloned())
+    }
+
+    /// Waits for the report of an attempt that was not handed back.
+    pub(crate) fn end_of(&self, id: &str) -> JobReport {
+        self.until(&format!("the end of {id}"), |inner| {
+            inner.reports(id).into_iter().find(|report| report.kind != ReportKind::Released)
+        })
     }
 
     /// Waits until a stream of a job holds a text.
@@ -245,15 +255,19 @@ async fn sync(
     Json(request): Json<SyncRequest>,
 ) -> Response {
     let deadline = tokio::time::Instant::now() + Duration::from_millis(request.wait_ms);
-    if request.leaving {
-        scheduler.with(|inner| inner.history.push(Happened::Left));
-    }
+    let recalls = scheduler.with(|inner| {
+        if request.leaving {
+            inner.recalls += 1;
+            inner.history.push(Happened::Left);
+        }
+        inner.recalls
+    });
     loop {
         let changed = scheduler.changed.notified();
         let answer = {
             let mut inner = scheduler.inner.0.lock().unwrap();
             let over = tokio::time::Instant::now() >= deadline || request.leaving;
-            let left = inner.history.iter().any(|event| matches!(event, Happened::Left)) && request.max > 0;
+            let left = inner.recalls > recalls;
             if inner.down || (!request.reports.is_empty() && inner.refuse_reports > 0) {
                 inner.refuse_reports = inner.refuse_reports.saturating_sub(1);
                 return down();
@@ -264,7 +278,8 @@ async fn sync(
             (over || left || inner.has_news(&request)).then(|| inner.answer(&request))
         };
         if let Some(answer) = answer {
-            scheduler.inner.1.notify_all();
+            // What this request has changed may concern others, parked or waiting.
+            scheduler.with(|_| ());
             return Json(answer).into_response();
         }
         let _ = tokio::time::timeout_at(deadline, changed).await;

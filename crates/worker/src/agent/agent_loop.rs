@@ -159,15 +159,24 @@ impl Agent {
         fits.saturating_sub(live).saturating_sub(self.calls.asked_for())
     }
 
-    /// Jobs that wait here for long could run elsewhere.
+    /// Jobs that wait here for long could run elsewhere. A poll that still asks for more would bring them
+    /// right back, so it is called back first.
     fn hand_back(&mut self, now: Instant) {
-        if self.hand_back_at().is_some_and(|at| now >= at) && self.drain.is_serving() {
-            self.pace.stalled();
-            self.handed_back = now;
-            tracing::debug!(jobs = self.held.queued(), "handing back jobs that would wait for a slot");
-            for key in self.held.queued_keys() {
-                self.executor.send(ToKeeper::Withdraw { key });
+        if !self.drain.is_serving() || self.hand_back_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.pace.stalled();
+        if self.calls.poll_max().is_some_and(|max| max > 0) && self.held.live() >= self.config.slots as usize
+        {
+            if !self.calls.is_recalling() && now >= self.beat_retry.after {
+                self.calls.recall();
             }
+            return;
+        }
+        self.handed_back = now;
+        tracing::debug!(jobs = self.held.queued(), "handing back jobs that would wait for a slot");
+        for key in self.held.queued_keys() {
+            self.executor.send(ToKeeper::Withdraw { key });
         }
     }
 
@@ -177,23 +186,27 @@ impl Agent {
         Some(since.max(self.handed_back) + self.config.timing.hand_back)
     }
 
+    /// When something becomes due that no event announces. What waits for a request under way is not
+    /// due: its return is an event.
     fn next_deadline(&mut self, now: Instant) -> Instant {
         let mut due = vec![now + Duration::from_secs(60)];
         if self.unregistered {
-            due.push(self.register_retry.after);
+            due.extend((!self.registering).then_some(self.register_retry.after));
         } else {
-            due.extend((!self.ready.is_empty()).then_some(self.report_retry.after));
+            let reports = !self.ready.is_empty() && !self.calls.is_reporting();
+            due.extend(reports.then_some(self.report_retry.after));
             let beat = self.next_beat.max(self.beat_retry.after);
             due.extend((!self.held.is_empty() && !self.calls.is_beating()).then_some(beat));
             let polls = self.drain.is_serving() && self.calls.poll_max().is_none();
             due.extend(polls.then_some(self.poll_retry.after));
         }
-        due.extend(self.hand_back_at());
+        if self.drain.is_serving() && !self.calls.is_recalling() {
+            let not_before = self.beat_retry.after;
+            due.extend(self.hand_back_at().map(|at| at.max(not_before)));
+        }
         due.extend(self.early_stops.values().min().map(|since| *since + super::start::EARLY_STOP));
         due.extend(self.drain.deadline());
-        // A request under way makes its own deadline moot; coming back wakes the loop.
-        let floor = now + Duration::from_millis(1);
-        due.into_iter().min().unwrap_or(floor).max(floor)
+        due.into_iter().min().unwrap_or(now)
     }
 
     fn on_answer(&mut self, answer: Answer) {
@@ -248,7 +261,7 @@ impl Agent {
         match kind {
             Kind::Poll => &mut self.poll_retry,
             Kind::Report => &mut self.report_retry,
-            Kind::Beat | Kind::Leave => &mut self.beat_retry,
+            Kind::Beat | Kind::Recall => &mut self.beat_retry,
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Poll,
     Report,
     Beat,
-    Leave,
+    Recall,
 }
 
 /// A request that came back.
@@ -59,7 +59,7 @@ pub(super) struct Calls {
     poll: Option<Poll>,
     report_max: Option<u32>,
     beating: bool,
-    leaving: bool,
+    recalling: bool,
 }
 
 impl Calls {
@@ -75,7 +75,7 @@ impl Calls {
             poll: None,
             report_max: None,
             beating: false,
-            leaving: false,
+            recalling: false,
         }
     }
 
@@ -97,8 +97,8 @@ impl Calls {
         self.beating
     }
 
-    pub(super) fn is_leaving(&self) -> bool {
-        self.leaving
+    pub(super) fn is_recalling(&self) -> bool {
+        self.recalling
     }
 
     /// Opens the poll.
@@ -122,11 +122,11 @@ impl Calls {
         self.beating = true;
     }
 
-    /// Tells the scheduler that no more jobs are wanted; it then answers the poll.
-    pub(super) fn leave(&mut self) {
+    /// Tells the scheduler that no more jobs are wanted for now; it then answers the poll.
+    pub(super) fn recall(&mut self) {
         let timeout = Some(self.beat_timeout);
-        self.send(Kind::Leave, SyncRequest { leaving: true, ..SyncRequest::default() }, timeout);
-        self.leaving = true;
+        self.send(Kind::Recall, SyncRequest { leaving: true, ..SyncRequest::default() }, timeout);
+        self.recalling = true;
     }
 
     /// Gives the poll up. Only for polls that ask for no jobs, or when the worker cannot wait any longer.
@@ -161,7 +161,7 @@ impl Calls {
             }
             Kind::Report => self.report_max = None,
             Kind::Beat => self.beating = false,
-            Kind::Leave => self.leaving = false,
+            Kind::Recall => self.recalling = false,
         }
     }
 

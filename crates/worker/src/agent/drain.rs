@@ -120,7 +120,7 @@ impl Agent {
         if self.calls.poll_max() == Some(0) {
             self.calls.abandon_poll();
         } else if self.calls.poll_max().is_some() {
-            self.calls.leave();
+            self.calls.recall();
             self.drain.poll_until = Some(now + LAST_POLL);
         }
     }
@@ -158,7 +158,7 @@ impl Agent {
             && self.ready.is_empty()
             && self.calls.poll_max().is_none()
             && !self.calls.is_reporting()
-            && !self.calls.is_leaving();
+            && !self.calls.is_recalling();
         match self.drain.stage {
             Stage::Finishing(_) | Stage::Stopping(_) if over => true,
             Stage::Finishing(until) if now >= until => {
