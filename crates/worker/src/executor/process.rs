@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -67,6 +68,7 @@ fn start(options: &KeeperOptions) -> Result<StdStream, WorkerError> {
         let (ours, theirs) = StdStream::pair()?;
         let log = std::fs::File::create(options.directory.join(KEEPER_LOG))?;
         let child = Command::new(&program)
+            .arg0("muster-keeper")
             .arg(KEEPER_ARGUMENT)
             .arg(&options.directory)
             .current_dir("/")

@@ -46,6 +46,8 @@ fn run(directory: OsString) -> io::Result<()> {
     let directory = PathBuf::from(directory);
     // A session of its own: no terminal and no signal of the agent's group reaches the jobs.
     nix::unistd::setsid()?;
+    // Started through a link it would be called after the link.
+    nix::sys::prctl::set_name(c"muster-keeper")?;
     signals::install()?;
     let first = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let listener = socket::listen(&directory)?;
