@@ -65,13 +65,12 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
 /// Either shape that a claim is answered in.
 #[derive(utoipa::ToSchema)]
 #[schema(as = ClaimAnswer)]
+#[serde(untagged)]
 #[expect(dead_code, reason = "describes the answer in the OpenAPI document")]
 pub(crate) enum ClaimAnswer {
     #[schema(title = "One")]
-    #[serde(untagged)]
     One(Box<Job>),
     #[schema(title = "Many")]
-    #[serde(untagged)]
     Many(Vec<Job>),
 }
 
