@@ -58,6 +58,13 @@ impl Ground {
         })
     }
 
+    /// The first process of the database server, when this ground has one.
+    pub(crate) fn server_id(&self) -> Option<u32> {
+        let server = self.postgres.as_ref()?;
+        let file = server.execute("postgres", "SELECT pg_read_file('postmaster.pid')");
+        file.lines().next()?.parse().ok()
+    }
+
     /// The URL of a new database, when this ground has a server.
     pub(crate) fn postgres_url(&self) -> Option<String> {
         self.postgres.as_ref().map(|server| server.database().url())

@@ -50,7 +50,7 @@ impl Rounds<'_> {
             });
         }
         for workload in self.settings.workloads() {
-            let name = format!("workload {workload:?}").to_lowercase();
+            let name = format!("workload {}", workload.letter());
             self.measure(&name, |rounds| rounds.workload(workload));
         }
         // The peers do not use our stores: once is enough.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::settings::StoreKind;
+use crate::settings::{StoreKind, Workload};
 
 /// One measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -25,6 +25,7 @@ pub(crate) enum Metric {
     NoopRate,
     EngineSubmit,
     EngineDone,
+    Cost(Workload, Part),
     SpawnLimit,
     HttpLimit,
     SqliteSingle,
@@ -37,6 +38,26 @@ pub(crate) enum Metric {
     Slurm,
 }
 
+/// A part of the system whose processor time is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    Scheduler,
+    /// Agent and keeper, without the processes of the jobs.
+    Worker,
+    Database,
+}
+
+impl Part {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Scheduler => "  processor time a job, scheduler",
+            Self::Worker => "  processor time a job, worker",
+            Self::Database => "  processor time a job, database server",
+        }
+    }
+}
+
 /// What a number means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
@@ -47,6 +68,7 @@ pub(crate) enum Unit {
     Bytes,
     Mebibytes,
     PercentOfCore,
+    Microseconds,
 }
 
 /// What is to be reached.
@@ -86,6 +108,7 @@ impl Metric {
             Self::NoopRate => ("g", "no-op jobs, submit to done"),
             Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
             Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
+            Self::Cost(workload, part) => (workload.letter(), part.label()),
             Self::SpawnLimit => ("limit", "bare spawn loop, /bin/true"),
             Self::HttpLimit => ("limit", "bare axum handler, 8 connections"),
             Self::SqliteSingle => ("limit", "SQLite rows, 1 a transaction"),
@@ -106,6 +129,7 @@ impl Metric {
             Self::SubmitMemory => Unit::Bytes,
             Self::Chain | Self::Fan => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,
+            Self::Cost(..) => Unit::Microseconds,
             Self::IdleSchedulerMemory | Self::IdleMemory => Unit::Mebibytes,
             Self::BatchRate
             | Self::SingleRate
@@ -164,6 +188,7 @@ impl Unit {
             Self::Bytes => format!("{} B", grouped(value)),
             Self::Mebibytes => format!("{value:.1} MiB"),
             Self::PercentOfCore => format!("{value:.2} %"),
+            Self::Microseconds => format!("{value:.0} us"),
         }
     }
 }

@@ -83,11 +83,19 @@ impl Drop for Process {
     }
 }
 
-/// What `/proc/PID/stat` says: the parent and the processor time in seconds, that of ended children included.
+/// What `/proc/PID/stat` says: the parent, and processor time in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Usage {
     parent: u32,
-    seconds: f64,
+    own: f64,
+    /// Of children that have ended and were waited for.
+    children: f64,
+}
+
+impl Usage {
+    fn seconds(&self) -> f64 {
+        self.own + self.children
+    }
 }
 
 fn usage(pid: u32) -> Option<Usage> {
@@ -95,13 +103,21 @@ fn usage(pid: u32) -> Option<Usage> {
     // The name of the program, in brackets, may hold blanks: count from its end.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let parent = fields.get(1)?.parse().ok()?;
-    let ticks: Option<Vec<f64>> = fields.get(11..15)?.iter().map(|field| field.parse().ok()).collect();
-    Some(Usage { parent, seconds: ticks?.iter().sum::<f64>() / TICKS_PER_SECOND })
+    let seconds = |index: usize| fields.get(index)?.parse().ok().map(|ticks: f64| ticks / TICKS_PER_SECOND);
+    let [user, system, children_user, children_system] = [11, 12, 13, 14].map(seconds);
+    Some(Usage { parent, own: user? + system?, children: children_user? + children_system? })
 }
 
-/// The processor time in seconds that a process has used so far.
-pub(crate) fn processor_seconds(pid: u32) -> Option<f64> {
-    usage(pid).map(|usage| usage.seconds)
+/// The processor time in seconds that processes have used so far, without that of their children.
+pub(crate) fn processor_seconds(pids: &[u32]) -> f64 {
+    pids.iter().filter_map(|pid| usage(*pid)).map(|usage| usage.own).sum()
+}
+
+/// The processor time in seconds of a process and everything that descends from it, ended or not.
+pub(crate) fn tree_seconds(ancestor: u32) -> f64 {
+    let all = all();
+    let tree = all.iter().filter(|(pid, _)| descends(&all, **pid, ancestor));
+    tree.map(|(_, usage)| usage.seconds()).sum()
 }
 
 /// The resident memory of a process in bytes.
@@ -115,9 +131,14 @@ pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
 /// This process, its descendants, and every process whose command line mentions `marker` (a child that has
 /// detached itself), with the processor time each has used.
 pub(crate) fn family(marker: Option<&Path>) -> HashMap<u32, f64> {
-    let all: HashMap<u32, Usage> = pids().filter_map(|pid| Some((pid, usage(pid)?))).collect();
-    let belongs = |pid: u32| descends(&all, pid) || marker.is_some_and(|marker| mentions(pid, marker));
-    all.iter().filter(|(pid, _)| belongs(**pid)).map(|(pid, usage)| (*pid, usage.seconds)).collect()
+    let all = all();
+    let own = std::process::id();
+    let belongs = |pid: u32| descends(&all, pid, own) || marker.is_some_and(|marker| mentions(pid, marker));
+    all.iter().filter(|(pid, _)| belongs(**pid)).map(|(pid, usage)| (*pid, usage.seconds())).collect()
+}
+
+fn all() -> HashMap<u32, Usage> {
+    pids().filter_map(|pid| Some((pid, usage(pid)?))).collect()
 }
 
 /// The processes other than this one whose command line mentions `marker`.
@@ -130,11 +151,11 @@ fn pids() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-fn descends(all: &HashMap<u32, Usage>, pid: u32) -> bool {
+fn descends(all: &HashMap<u32, Usage>, pid: u32, ancestor: u32) -> bool {
     let mut current = pid;
     // Parents are read one after another while processes come and go: never follow a circle.
     for _ in 0..64 {
-        if current == std::process::id() {
+        if current == ancestor {
             return true;
         }
         match all.get(&current) {

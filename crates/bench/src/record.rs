@@ -38,11 +38,12 @@ pub(crate) struct Summary {
 }
 
 impl Record {
-    /// The metrics of a store, in the order in which they are declared.
+    /// The metrics of a store by workload, and within it in the order in which they are declared.
     pub(crate) fn summaries(&self, store: StoreKind) -> Vec<Summary> {
         let mut metrics: Vec<Metric> = self.of(store).map(|sample| sample.metric).collect();
         metrics.sort_unstable();
         metrics.dedup();
+        metrics.sort_by_key(|metric| metric.label().0);
         metrics.into_iter().filter_map(|metric| self.summary(store, metric)).collect()
     }
 

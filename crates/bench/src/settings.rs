@@ -62,6 +62,19 @@ pub(crate) enum Workload {
 impl Workload {
     pub(crate) const ALL: [Self; 8] =
         [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::S];
+
+    pub(crate) fn letter(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+            Self::C => "c",
+            Self::D => "d",
+            Self::E => "e",
+            Self::F => "f",
+            Self::G => "g",
+            Self::S => "s",
+        }
+    }
 }
 
 /// A store that the scheduler can be started with.

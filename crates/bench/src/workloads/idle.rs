@@ -20,9 +20,9 @@ pub(super) fn at_rest(setting: &Setting<'_>) -> Result<Measured> {
     let mut all = cluster.worker_ids();
     all.push(cluster.scheduler_id());
     let begin = Instant::now();
-    let before = processor_seconds(&all);
+    let before = process::processor_seconds(&all);
     thread::sleep(setting.sizes.idle);
-    let used = processor_seconds(&all) - before;
+    let used = process::processor_seconds(&all) - before;
     let percent = 100.0 * used / begin.elapsed().as_secs_f64();
     Ok(vec![
         (Metric::IdleProcessor, percent),
@@ -30,10 +30,6 @@ pub(super) fn at_rest(setting: &Setting<'_>) -> Result<Measured> {
         (Metric::IdleMemory, mebibytes(&all)),
         (Metric::StartUp, cluster.start_up.as_secs_f64() * 1_000.0),
     ])
-}
-
-fn processor_seconds(pids: &[u32]) -> f64 {
-    pids.iter().filter_map(|pid| process::processor_seconds(*pid)).sum()
 }
 
 fn mebibytes(pids: &[u32]) -> f64 {

@@ -1,6 +1,7 @@
 //! The workloads: each starts a fresh cluster, does one thing, checks that it was really done, and returns
 //! what it measured.
 
+mod cost;
 mod graph;
 mod idle;
 mod latency;

@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use super::cost::Costs;
 use super::{Measured, Setting};
 use crate::api::{self, Api};
 use crate::cluster::Cluster;
 use crate::metric::Metric;
 use crate::process;
+use crate::settings::Workload;
 
 const BATCH: usize = 1_000;
 /// Two clients, so that one batch is read while another is being committed.
@@ -24,13 +26,16 @@ pub(super) fn batches(setting: &Setting<'_>) -> Result<Measured> {
     cluster.api()?.submit_batch(&body)?;
     let before = resident(&cluster)?;
     let count = setting.sizes.submitted_jobs / BATCH * BATCH;
+    let costs = Costs::start(setting, &cluster);
     let begin = Instant::now();
     submit(cluster.address(), &body, count / BATCH)?;
     let rate = count as f64 / begin.elapsed().as_secs_f64();
+    let mut measured = costs.finish(Workload::D, count);
     let growth = resident(&cluster)? - before;
     let counted = cluster.api()?.count_pending()?;
     ensure!(counted == count + BATCH, "{} jobs were submitted, {counted} are waiting", count + BATCH);
-    Ok(vec![(Metric::SubmitRate, rate), (Metric::SubmitMemory, growth / count as f64)])
+    measured.extend([(Metric::SubmitRate, rate), (Metric::SubmitMemory, growth / count as f64)]);
+    Ok(measured)
 }
 
 fn resident(cluster: &Cluster) -> Result<f64> {

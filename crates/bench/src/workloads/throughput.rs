@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
+use super::cost::Costs;
 use super::{BOUND, CONNECTIONS, Measured, Setting};
 use crate::api;
 use crate::cluster::{Cluster, Executor};
 use crate::metric::Metric;
+use crate::settings::Workload;
 
 const POLL: Duration = Duration::from_millis(20);
 /// Jobs that do nothing need no processor each: enough of them at a time that none waits for a round trip.
@@ -21,12 +23,15 @@ pub(super) fn one_batch(setting: &Setting<'_>) -> Result<Measured> {
     let cluster = Cluster::start(setting.ground, setting.slots, Executor::Process)?;
     let mut api = cluster.api()?;
     let body = api::true_batch(count)?;
+    let costs = Costs::start(setting, &cluster);
     let begin = Instant::now();
     let last = api.submit_batch(&body)?;
     api.await_all(&[last], POLL, BOUND)?;
     let rate = count as f64 / begin.elapsed().as_secs_f64();
+    let mut measured = vec![(Metric::BatchRate, rate)];
+    measured.extend(costs.finish(Workload::A, count));
     api.check_done(count)?;
-    Ok(vec![(Metric::BatchRate, rate)])
+    Ok(measured)
 }
 
 /// A request for each job, from several connections at once.
@@ -34,13 +39,16 @@ pub(super) fn one_request_each(setting: &Setting<'_>) -> Result<Measured> {
     let count = setting.sizes.jobs / CONNECTIONS * CONNECTIONS;
     let cluster = Cluster::start(setting.ground, setting.slots, Executor::Process)?;
     let body = serde_json::to_vec(&api::true_job())?;
+    let costs = Costs::start(setting, &cluster);
     let begin = Instant::now();
     let last = submit_from_all(&cluster, &body, count / CONNECTIONS)?;
     let mut api = cluster.api()?;
     api.await_all(&last, POLL, BOUND)?;
     let rate = count as f64 / begin.elapsed().as_secs_f64();
+    let mut measured = vec![(Metric::SingleRate, rate)];
+    measured.extend(costs.finish(Workload::B, count));
     api.check_done(count)?;
-    Ok(vec![(Metric::SingleRate, rate)])
+    Ok(measured)
 }
 
 /// Submits `each` jobs from every connection and returns the last id of each.
@@ -65,6 +73,7 @@ pub(super) fn no_operation(setting: &Setting<'_>) -> Result<Measured> {
     let cluster = Cluster::start(setting.ground, NOOP_SLOTS, Executor::Fake)?;
     let mut api = cluster.api()?;
     let body = api::true_batch(BATCH)?;
+    let costs = Costs::start(setting, &cluster);
     let begin = Instant::now();
     let mut last = String::new();
     for _ in 0..count / BATCH {
@@ -72,6 +81,8 @@ pub(super) fn no_operation(setting: &Setting<'_>) -> Result<Measured> {
     }
     api.await_all(&[last], POLL, BOUND)?;
     let rate = count as f64 / begin.elapsed().as_secs_f64();
+    let mut measured = vec![(Metric::NoopRate, rate)];
+    measured.extend(costs.finish(Workload::G, count));
     api.check_done(count)?;
-    Ok(vec![(Metric::NoopRate, rate)])
+    Ok(measured)
 }
