@@ -15,9 +15,9 @@ use muster_protocol::{LogAppended, LogStream, RegisterRequest, SyncRequest, Sync
 /// What the server saw, oldest first.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-fn router(seen: Seen) -> Router {
-    let log_seen = Arc::clone(&seen);
-    let sync_seen = Arc::clone(&seen);
+fn router(seen: &Seen) -> Router {
+    let log_seen = Arc::clone(seen);
+    let sync_seen = Arc::clone(seen);
     Router::new()
         .route(
             "/workers/{id}/sync",
@@ -50,7 +50,7 @@ fn router(seen: Seen) -> Router {
 async fn listen(seen: Seen) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router(seen)).await });
+    tokio::spawn(async move { axum::serve(listener, router(&seen)).await });
     address
 }
 
@@ -112,7 +112,7 @@ async fn nobody_there_is_a_transient_error_that_names_the_url() {
 #[tokio::test]
 async fn the_same_calls_work_in_process() {
     let seen = Seen::default();
-    let client = Client::new(ServiceTransport::new(router(Arc::clone(&seen)), "http://localhost:8080"));
+    let client = Client::new(ServiceTransport::new(router(&seen), "http://localhost:8080"));
     let answer = client.sync_worker("w", &SyncRequest::default()).await.unwrap();
     assert_eq!(answer.lease_ttl_ms, 30_000);
     assert_eq!(client.url(), "http://localhost:8080");
