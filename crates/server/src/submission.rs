@@ -15,7 +15,7 @@ use crate::lenient::lenient_object;
 /// Time that is left for the report between the kill and the moment the process is taken for gone.
 const GRACE_MARGIN_SECONDS: u64 = 5;
 /// More of anything than this is a mistake.
-const MAX_AMOUNT: u64 = 1 << 50;
+pub(crate) const MAX_AMOUNT: u64 = 1 << 50;
 
 lenient_object! {
     /// Amounts as a client writes them.

@@ -59,7 +59,7 @@ pub(crate) async fn submit_batch(
         fill(&mut results, outcomes);
     }
     let taken = results.iter().filter(|result| result.id.is_some()).count();
-    if app.journal.admits() {
+    if taken > 0 && app.journal.admits() {
         tracing::info!(request_id = %call.request_id, count = taken, "batch submitted");
     }
     let all = taken == results.len();

@@ -2,13 +2,18 @@
 //!
 //! Guarantee: every operation lists every status it can answer; what all have in common is added here.
 
+use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
-    BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, Problem,
-    RegisterRequest, SubmitRequest, SyncRequest, SyncResponse, Version, Why, Worker,
+    BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, LogStream,
+    Problem, RegisterRequest, SubmitRequest, SyncRequest, SyncResponse, Version, Why, Worker,
 };
+use serde_json::{Value, json};
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Response, Type};
+
+use crate::config::Limits;
+use crate::submission::MAX_AMOUNT;
 
 use super::claim::ClaimAnswer;
 use super::{
@@ -61,6 +66,7 @@ use super::{
         HeartbeatAction,
         Job,
         LogAppended,
+        LogStream,
         Problem,
         RegisterRequest,
         SubmitRequest,
@@ -81,7 +87,53 @@ pub(super) fn document() -> Result<String, serde_json::Error> {
             add_errors(path, operation, is_post);
         }
     }
+    let mut document = serde_json::to_value(&document)?;
+    let limits = Limits::default();
+    add_limits(&mut document, &limits);
     serde_json::to_string(&document)
+}
+
+/// What the checks of submissions and registrations demand beyond types; the limits are the defaults.
+fn add_limits(document: &mut Value, limits: &Limits) {
+    let name = json!({ "maxLength": limits.name });
+    let submit = json!({
+        "command": { "minLength": 1, "pattern": r"\S" },
+        "name": name,
+        "working_dir": { "maxLength": limits.path },
+        "queue_name": name,
+        "idempotency_key": name,
+        "tags": { "maxItems": limits.tags },
+        "max_retries": { "minimum": 1, "maximum": MAX_ATTEMPTS },
+        "grace_seconds": { "minimum": 0, "maximum": 40 },
+        "gang_size": { "maximum": 1 },
+    });
+    let register = json!({ "id": { "minLength": 1, "maxLength": limits.name } });
+    let amounts = json!({
+        "cpus": { "minimum": 0, "maximum": 1_000_000_000 },
+        "memory_mb": { "maximum": MAX_AMOUNT },
+        "vram_mb": { "maximum": MAX_AMOUNT },
+        "gpus": { "maximum": MAX_AMOUNT },
+    });
+    for (schema, demands) in
+        [("SubmitRequest", submit), ("RegisterRequest", register), ("Resources", amounts)]
+    {
+        let properties = document.pointer_mut(&format!("/components/schemas/{schema}/properties"));
+        let (Some(Value::Object(properties)), Value::Object(demands)) = (properties, demands) else {
+            continue;
+        };
+        for (property, demand) in demands {
+            if let (Some(Value::Object(property)), Value::Object(demand)) =
+                (properties.get_mut(&property), demand)
+            {
+                property.extend(demand);
+            }
+        }
+    }
+    for (schema, required) in [("SubmitRequest", "command"), ("RegisterRequest", "id")] {
+        if let Some(schema) = document.pointer_mut(&format!("/components/schemas/{schema}")) {
+            schema["required"] = json!([required]);
+        }
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool)> {
@@ -129,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_operation_lists_its_errors() {
-        let document: serde_json::Value = serde_json::from_str(&document().unwrap()).unwrap();
+        let document: Value = serde_json::from_str(&document().unwrap()).unwrap();
         let paths = document["paths"].as_object().unwrap();
         assert!(paths.len() >= 26, "{}", paths.len());
         let submit = &paths["/jobs"]["post"]["responses"];
