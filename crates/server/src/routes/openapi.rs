@@ -105,7 +105,6 @@ fn add_limits(document: &mut Value, limits: &Limits) {
         "tags": { "maxItems": limits.tags },
         "max_retries": { "minimum": 1, "maximum": MAX_ATTEMPTS },
         "grace_seconds": { "minimum": 0, "maximum": 40 },
-        "gang_size": { "maximum": 1 },
     });
     let register = json!({ "id": { "minLength": 1, "maxLength": limits.name } });
     let amounts = json!({
@@ -121,6 +120,8 @@ fn add_limits(document: &mut Value, limits: &Limits) {
         let (Some(Value::Object(properties)), Value::Object(demands)) = (properties, demands) else {
             continue;
         };
+        // Understood, but not served yet.
+        properties.remove("gang_size");
         for (property, demand) in demands {
             if let (Some(Value::Object(property)), Value::Object(demand)) =
                 (properties.get_mut(&property), demand)

@@ -106,7 +106,7 @@ pub(super) fn note(app: &App, job: &Job, kind: ReportKind, request_id: RequestId
     post, path = "/jobs/{id}/heartbeat", tag = "reports", params(
         ("id" = String, Path), ("lease" = Option<u64>, Query), ("worker_id" = Option<String>, Query),
     ),
-    responses((status = 200, description = "Empty, or an order to stop", body = HeartbeatAction))
+    responses((status = 200, description = "Empty; or JSON with an order to stop, see `HeartbeatAction`"))
 )]
 pub(crate) async fn job_heartbeat(
     State(app): State<Shared>,
