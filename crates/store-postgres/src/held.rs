@@ -59,10 +59,12 @@ impl PostgresTx {
     }
 
     pub(crate) async fn select_finished(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
-        let sql = "SELECT id FROM jobs WHERE done_at < $1 AND NOT EXISTS ( \
-                       SELECT 1 FROM edges JOIN jobs AS child ON child.seq = edges.child \
-                       WHERE edges.parent = jobs.seq AND child.done_at IS NULL) \
-                   ORDER BY done_at, id LIMIT $2";
+        // Written so that it is looked up for each candidate in turn: as `NOT EXISTS` it becomes a join of
+        // everything that is unfinished.
+        let sql = "SELECT id FROM jobs WHERE done_at < $1 AND ( \
+                       SELECT true FROM edges JOIN jobs AS child ON child.seq = edges.child \
+                       WHERE edges.parent = jobs.seq AND child.done_at IS NULL LIMIT 1) IS NULL \
+                   ORDER BY done_at LIMIT $2";
         self.select_ids("read finished jobs", sql, before, limit).await
     }
 

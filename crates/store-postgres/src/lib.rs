@@ -15,6 +15,8 @@ mod leadership;
 mod lists;
 mod migrations;
 mod pending;
+#[cfg(test)]
+mod plans_tests;
 mod pool;
 mod row;
 mod store;

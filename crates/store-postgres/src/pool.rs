@@ -36,11 +36,11 @@ impl Default for PostgresOptions {
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Every statement has an index made for it, while statistics lag behind a queue that grows and shrinks
-/// within seconds: a plan made when a table was empty must not read all of it later. That goes for bitmaps as
-/// well, which collect all matches where an index hands out the first few in order. Fixed plans save the
-/// planning, too.
-const PLANNING: &str =
-    "-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan -c jit=off";
+/// within seconds: a plan made when a table was empty must not read all of it later. That goes for bitmaps and
+/// for joins of whole tables as well, which collect all matches where an index hands out the first few in
+/// order. Fixed plans save the planning, too.
+const PLANNING: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
+    -c enable_mergejoin=off -c plan_cache_mode=force_generic_plan -c jit=off";
 
 /// A transaction that leads a role sleeps for as long as it leads.
 const SLEEPING: &str = "-c idle_in_transaction_session_timeout=0";

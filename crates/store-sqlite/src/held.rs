@@ -65,7 +65,7 @@ impl SqliteTx<'_> {
         let sql = "SELECT id FROM jobs INDEXED BY jobs_done WHERE done_at < ?1 AND NOT EXISTS ( \
                        SELECT 1 FROM edges JOIN jobs AS child ON child.seq = edges.child \
                        WHERE edges.parent = jobs.seq AND child.done_at IS NULL) \
-                   ORDER BY done_at, id LIMIT ?2";
+                   ORDER BY done_at LIMIT ?2";
         self.select_ids("read finished jobs", sql, before, limit)
     }
 
