@@ -1,4 +1,4 @@
-//! The store that many schedulers share: `PostgreSQL`.
+//! The store that many schedulers share: `PostgreSQL`, version 12 or later.
 //!
 //! * [`PostgresStore`] is the server's side: a pool of connections, a transaction a batch, retried when
 //!   two of them collide.
