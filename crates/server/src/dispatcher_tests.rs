@@ -84,13 +84,18 @@ async fn a_wake_up_claims_for_all_parked_requests_in_one_transaction() {
     assert_eq!((batches.len(), batches[0].len()), (1, 3));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_that_came_before_the_request_was_parked_is_not_missed() {
     let bench = bench(FakeStore::open());
     let waiting = bench.waiting("w");
     let job = bench.add_job(1);
     bench.wake_work();
-    assert_eq!(job_in(bench.dispatcher.park(waiting, LONG).await).id, job.id);
+    // The dispatcher uses the wake-up up while nobody is parked.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    let handed = bench.dispatcher.park(waiting, Duration::from_secs(3)).await;
+    assert_eq!(job_in(handed).id, job.id);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -59,7 +60,9 @@ impl FakeStore {
     /// Waits until so many transactions have begun, and returns them.
     pub(crate) async fn begun(&self, count: usize) -> Vec<Vec<Command>> {
         let mut batches = self.batches.subscribe();
-        batches.wait_for(|batches| batches.len() >= count).await.unwrap().clone()
+        let enough = batches.wait_for(|batches| batches.len() >= count);
+        let bounded = tokio::time::timeout(Duration::from_secs(10), enough).await;
+        bounded.expect("the transactions begin in time").unwrap().clone()
     }
 
     fn answer(&self, command: &Command) -> Outcome {
