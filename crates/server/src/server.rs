@@ -56,7 +56,8 @@ impl From<TcpListener> for Listen {
 #[derive(Debug)]
 pub struct Server;
 
-/// A scheduler that serves. Dropping it without [`shutdown`](Self::shutdown) leaves it to the runtime's end.
+/// A scheduler that serves. Dropping it tells its tasks to end without waiting for them; see
+/// [`shutdown`](Self::shutdown) for an orderly end.
 #[derive(Debug)]
 pub struct RunningServer {
     addr: Option<SocketAddr>,
