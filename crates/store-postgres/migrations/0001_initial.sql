@@ -1,5 +1,10 @@
--- Ids of jobs are random, so an index on them is written at random places. Only `jobs` has one: every
--- other table refers to a job by its number (`seq`), which grows, and so its pages stay together.
+-- Ids of jobs are random, so an index on them is written at random places, and an index of `jobs` is written
+-- anew with each new version of a row. Therefore ids have a table of their own, which is written once a job;
+-- every other table refers to a job by its number (`seq`), which grows, and so its pages stay together.
+CREATE TABLE ids (
+    id uuid PRIMARY KEY,
+    seq bigint NOT NULL
+);
 
 -- What jobs of one shape require of a worker, as JSON.
 CREATE TABLE shapes (
@@ -48,7 +53,6 @@ CREATE TABLE jobs (
     spec text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
-CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 -- The indexes below hold unfinished jobs only, but for the last one.
 CREATE INDEX jobs_pending ON jobs (shape, priority DESC, seq) INCLUDE (gang_id, queue) WHERE status = 'pending';

@@ -77,7 +77,8 @@ impl PostgresTx {
         let rows = if let Some(job) = filter.job {
             // The writers of one job's events wait for each other at its row: no gap to mind.
             let sql = format!(
-                "{COLUMNS} JOIN jobs ON jobs.seq = events.job WHERE jobs.id = $1 AND events.seq > $2 \
+                "{COLUMNS} JOIN jobs ON jobs.seq = events.job \
+                 WHERE events.job = (SELECT seq FROM ids WHERE id = $1) AND events.seq > $2 \
                  ORDER BY events.seq LIMIT $3"
             );
             self.query("read events", &sql, &[&job.as_uuid(), &after, &limit]).await?

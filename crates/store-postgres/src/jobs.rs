@@ -56,6 +56,12 @@ const INSERT: Target<31> = Target {
     ],
 };
 
+const INSERT_IDS: Target<2> = Target {
+    operation: "insert jobs",
+    sql: "COPY ids (id, seq) FROM STDIN BINARY",
+    types: [Type::UUID, Type::INT8],
+};
+
 /// A new job, in the forms that columns take.
 struct NewRow<'j> {
     row: JobRow,
@@ -137,13 +143,17 @@ fn or_none(value: Option<impl Into<i64>>) -> i64 {
 
 impl PostgresTx {
     pub(crate) async fn select_and_lock_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
-        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE id = ANY($1) ORDER BY id FOR UPDATE");
-        let rows = self.query("lock jobs", &sql, &[&uuids(ids)]).await?;
-        self.remember_all(row::read_jobs(&rows)?)
+        const OPERATION: &str = "lock jobs";
+        self.learn(ids.iter().copied()).await?;
+        let seqs = self.known_seqs(ids);
+        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE seq = ANY($1) ORDER BY id FOR UPDATE");
+        let rows = self.query(OPERATION, &sql, &[&seqs]).await?;
+        row::read_jobs(&rows)
     }
 
     pub(crate) async fn select_jobs(&mut self, ids: &[JobId]) -> Done<Vec<Job>> {
-        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE id = ANY($1)");
+        let sql =
+            format!("SELECT {JOB_COLUMNS} FROM ids JOIN jobs ON jobs.seq = ids.seq WHERE ids.id = ANY($1)");
         let rows = self.query("read jobs", &sql, &[&uuids(ids)]).await?;
         self.remember_all(row::read_jobs(&rows)?)
     }
@@ -163,7 +173,8 @@ impl PostgresTx {
             self.remember(job.id, seq);
         }
         let rows: Vec<NewRow<'_>> = jobs.iter().map(NewRow::of).collect();
-        self.copy(&INSERT, &rows, NewRow::fields).await
+        self.copy(&INSERT, &rows, NewRow::fields).await?;
+        self.copy(&INSERT_IDS, &rows, |row| [&row.id, &row.row.seq]).await
     }
 
     pub(crate) async fn write_jobs(&mut self, jobs: &[Job]) -> Done<()> {
@@ -207,16 +218,17 @@ impl PostgresTx {
     /// Locks in id order like everybody else, then removes.
     pub(crate) async fn remove_jobs(&mut self, ids: &[JobId]) -> Done<()> {
         const OPERATION: &str = "delete jobs";
-        let sql = "SELECT seq FROM jobs WHERE id = ANY($1) ORDER BY id FOR UPDATE";
-        let rows = self.query(OPERATION, sql, &[&uuids(ids)]).await?;
-        let seqs = rows.iter().map(|row| row.try_get(0).map_err(during(OPERATION)));
-        let seqs = seqs.collect::<Done<Vec<i64>>>()?;
+        self.learn(ids.iter().copied()).await?;
+        let seqs = self.known_seqs(ids);
+        let sql = "SELECT 1 FROM jobs WHERE seq = ANY($1) ORDER BY id FOR UPDATE";
+        self.query(OPERATION, sql, &[&seqs]).await?;
         let sql = "WITH parents AS (DELETE FROM edges WHERE parent = ANY($1)), \
                         children AS (DELETE FROM edges WHERE child = ANY($1) AND NOT parent = ANY($1)), \
                         told AS (DELETE FROM events WHERE job = ANY($1)), \
-                        kept AS (DELETE FROM checkpoints WHERE job = ANY($1)) \
+                        kept AS (DELETE FROM checkpoints WHERE job = ANY($1)), \
+                        named AS (DELETE FROM ids WHERE id = ANY($2)) \
                    DELETE FROM jobs WHERE seq = ANY($1)";
-        self.execute(OPERATION, sql, &[&seqs]).await?;
+        self.execute(OPERATION, sql, &[&seqs, &uuids(ids)]).await?;
         for id in ids {
             self.forget(*id);
         }
@@ -274,8 +286,8 @@ impl PostgresTx {
 
     pub(crate) async fn select_checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {
         const OPERATION: &str = "read checkpoints";
-        let sql = "SELECT jobs.id, checkpoints.bytes FROM jobs JOIN checkpoints ON checkpoints.job = jobs.seq \
-                   WHERE jobs.id = ANY($1)";
+        let sql = "SELECT ids.id, checkpoints.bytes FROM ids JOIN checkpoints ON checkpoints.job = ids.seq \
+                   WHERE ids.id = ANY($1)";
         let rows = self.query(OPERATION, sql, &[&uuids(ids)]).await?;
         let read = |row: &tokio_postgres::Row| {
             let id = JobId::from_uuid(row.try_get(0).map_err(during(OPERATION))?);

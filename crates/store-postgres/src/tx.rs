@@ -234,7 +234,7 @@ impl PostgresTx {
         if unknown.is_empty() {
             return Ok(());
         }
-        let sql = "SELECT id, seq FROM jobs WHERE id = ANY($1)";
+        let sql = "SELECT id, seq FROM ids WHERE id = ANY($1)";
         for row in self.query("find jobs", sql, &[&unknown]).await? {
             let id: Uuid = row.try_get(0).map_err(during("find jobs"))?;
             self.remember(JobId::from_uuid(id), row.try_get(1).map_err(during("find jobs"))?);
@@ -245,6 +245,11 @@ impl PostgresTx {
     /// The number of a job, if it was learnt.
     pub(crate) fn known_seq(&self, id: JobId) -> Option<i64> {
         self.seqs.get(&id).copied()
+    }
+
+    /// The numbers of those of these jobs that were learnt.
+    pub(crate) fn known_seqs(&self, ids: &[JobId]) -> Vec<i64> {
+        ids.iter().filter_map(|id| self.known_seq(*id)).collect()
     }
 
     /// The number of a job that must be stored.
