@@ -10,11 +10,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
 
-up: ## Build, then start scheduler and worker on http://localhost:8080 (data in ./data)
+up: compiler ## Build, then start scheduler and worker on http://localhost:8080 (data in ./data)
 	cargo build --release --locked --bin muster --bin muster-scheduler --bin muster-worker
 	$(TARGET)/release/muster up
 
-test: ## Everything: formatting, lints, unit, store, end-to-end and schema tests; installs what they need
+test: compiler ## Everything: formatting, lints, unit, store, end-to-end and schema tests; installs what they need
 	scripts/install-test-deps
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -24,7 +24,7 @@ test: ## Everything: formatting, lints, unit, store, end-to-end and schema tests
 	scripts/schemathesis
 	@scripts/test-summary $(TARGET)/test-output.txt
 
-bench: ## Measure the real binaries beside the limits of this machine
+bench: compiler ## Measure the real binaries beside the limits of this machine
 	cargo build --release --locked --workspace --bins
 	cargo run --release --locked --package muster-bench
 
@@ -36,6 +36,11 @@ docs: ## Write the generated pages: docs/reference and docs/state-machine.md
 	cargo run --locked --bin muster -- reference docs/reference
 	MUSTER_WRITE_DOCS=1 cargo test --locked --package muster-worker reference_page
 	MUSTER_UPDATE_DOCS=1 cargo test --locked --package muster-domain --test state_machine
+
+.PHONY: compiler
+compiler:
+	@command -v cargo > /dev/null || { echo "A Rust toolchain is needed, with cargo on the PATH."; exit 1; }
+	@command -v cc > /dev/null || { echo "A C compiler is needed: apt-get install build-essential"; exit 1; }
 
 clean: ## Remove what was built (never ./data)
 	cargo clean
