@@ -365,6 +365,8 @@ pub struct Job {
     /// Time of the last claim; kept when the job is requeued.
     pub started_at: Option<Timestamp>,
     pub exit: Option<Exit>,
+    /// The worker of the last attempt, once the job has ended.
+    pub ran_on: Option<WorkerId>,
     pub preemption_epoch: u32,
     pub reservation_epoch: u32,
     /// Size of the stored checkpoint; the bytes themselves are kept apart.
@@ -389,6 +391,7 @@ impl Job {
             ready_at: now,
             started_at: None,
             exit: None,
+            ran_on: None,
             preemption_epoch: 0,
             reservation_epoch: 0,
             checkpoint_bytes: None,

@@ -232,7 +232,7 @@ fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: Timestamp) -
             close_lease(job, Some(ReportKind::Done));
             let ran = now.since(job.started_at.unwrap_or(now));
             job.exit = known(ending.exit);
-            job.phase = Phase::Done { at: now };
+            end(job, Phase::Done { at: now });
             Ok(Change::Happened(EventKind::Done { lease: job.lease, exit: ending.exit, ran }))
         }
         ReportKind::Failed => Ok(Change::Happened(attempt_failed(job, ending, now))),
@@ -380,12 +380,18 @@ fn cancel(job: &mut Job, message: Option<&String>, now: Timestamp) -> Outcome {
     }
 }
 
+/// Ends the job; who ran it last stays known.
+fn end(job: &mut Job, phase: Phase) {
+    job.ran_on = job.worker().cloned();
+    job.phase = phase;
+}
+
 fn end_failed(job: &mut Job, reason: EndReason, now: Timestamp) -> EventKind {
-    job.phase = Phase::Failed { at: now, reason: reason.clone() };
+    end(job, Phase::Failed { at: now, reason: reason.clone() });
     EventKind::Failed { attempt: job.attempts, reason }
 }
 
 fn end_cancelled(job: &mut Job, reason: EndReason, now: Timestamp) -> EventKind {
-    job.phase = Phase::Cancelled { at: now, reason: reason.clone() };
+    end(job, Phase::Cancelled { at: now, reason: reason.clone() });
     EventKind::Cancelled { reason }
 }

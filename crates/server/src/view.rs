@@ -61,7 +61,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         attempts: job.attempts,
         depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
         resources: spec.resources.as_ref().map(resources),
-        worker_id: job.worker().map(|worker| worker.as_str().to_owned()),
+        worker_id: job.worker().or(job.ran_on.as_ref()).map(|worker| worker.as_str().to_owned()),
         priority: spec.priority,
         queue_name: spec.queue.as_ref().map(|queue| queue.as_str().to_owned()),
         gang_id: gang.map(|gang| gang.id.to_string()),

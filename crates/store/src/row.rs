@@ -21,7 +21,7 @@ pub struct JobRow {
     pub shape: i64,
     pub queue: Option<String>,
     pub name: Option<String>,
-    /// The reserved, running or stopping job's worker.
+    /// The worker of a reserved, running or stopping job, or the last one of a job that has ended.
     pub worker_id: Option<String>,
     pub attempts: i32,
     pub lease: i64,
@@ -146,7 +146,7 @@ impl From<&Job> for JobRow {
             shape: job.shape.0,
             queue: job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()),
             name: job.spec.name.clone(),
-            worker_id: job.worker().map(|worker| worker.as_str().to_owned()),
+            worker_id: job.worker().or(job.ran_on.as_ref()).map(|worker| worker.as_str().to_owned()),
             attempts: job.attempts as i32,
             lease: job.lease.0 as i64,
             closed_lease: job.closed.map(|closed| closed.lease.0 as i64),
@@ -191,6 +191,7 @@ impl TryFrom<JobRow> for Job {
             ready_at: Timestamp::from_micros(row.ready_at),
             started_at: row.started_at.map(Timestamp::from_micros),
             exit: (exit != Exit::default()).then_some(exit),
+            ran_on: row.status.is_terminal().then(|| row.worker()).flatten(),
             preemption_epoch: row.preemption_epoch as u32,
             reservation_epoch: row.reservation_epoch as u32,
             checkpoint_bytes: row.checkpoint_bytes.map(|bytes| bytes as u64),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_domain::{Caller, JobSpec, Program, QueueName, Rejection, ReportKind, Resources, Span, Status};
+use muster_domain::{
+    Caller, JobSpec, Program, QueueName, Rejection, ReportKind, Resources, Span, Status, WorkerId,
+};
 
 use super::stage::Stage;
 use crate::command::{Command, Outcome};
@@ -65,9 +67,10 @@ pub async fn default_fields(stage: &Stage) {
 
 pub async fn done_sets_done_at(stage: &Stage) {
     stage.shell("x").await;
-    let job = stage.claim().await.unwrap();
+    let job = stage.claim_by("w1").await.unwrap();
     stage.advance(Span::from_secs(2));
     let done = stage.report(&job, ReportKind::Done).await.unwrap();
+    assert_eq!((done.worker(), done.ran_on.as_ref()), (None, Some(&WorkerId::new("w1"))));
     assert_eq!(done.status(), Status::Done);
     assert_eq!(done.done_at(), Some(stage.now()));
     assert_eq!(done.attempts, 1);
