@@ -88,6 +88,125 @@ pub struct SubmitRequest {
     /// A submit with a key that was used before returns the job made then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// An attempt that runs longer is stopped and counts as failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<f64>,
+    /// Not started before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub not_before: Option<Timestamp>,
+    /// Not started before this many seconds have passed; an alternative to `not_before`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_seconds: Option<f64>,
+    /// Failed if it has not ended by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline: Option<Timestamp>,
+    /// The polite signal, such as `SIGINT`; `SIGTERM` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    /// Not started until it is released.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// What `depends_on` must come to; `all_success` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<DependencyRule>,
+    /// Rules of single entries of `depends_on`, by the entry; those with the same rule are judged together.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<String, DependencyRule>,
+    /// What becomes of the job when its dependencies can no longer satisfy their rules. When absent it fails
+    /// if one of them failed, and is cancelled otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_unmet: Option<IfUnmet>,
+}
+
+/// What a group of dependencies must come to.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum DependencyRule {
+    #[default]
+    AllSuccess,
+    AllDone,
+    AllFailed,
+    OneFailed,
+    OneSuccess,
+    NoneFailed,
+    Always,
+}
+
+/// What becomes of a job whose dependencies can no longer satisfy their rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IfUnmet {
+    Fail,
+    Cancel,
+    Run,
+}
+
+/// When failed attempts are repeated, and after which delay.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Retry {
+    /// Delay after the first failed attempt; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_seconds: Option<f64>,
+    /// Growth of the delay with each attempt; 2 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// The longest delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<f64>,
+    /// Up to this part of the delay is taken off or put on, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+    /// Only these exit codes are worth another attempt; any when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_codes: Option<Vec<i32>>,
+    /// Only these signals are worth another attempt, by name or number; any when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signals: Option<Vec<String>>,
+    /// Whether a lost worker is worth another attempt; it is when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<bool>,
+    /// Whether a timeout is worth another attempt; it is when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<bool>,
+    /// Exit codes after which the job runs again without the attempt being counted; 75 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_exit_codes: Option<Vec<i32>>,
+}
+
+/// At most `limit` jobs of one `key` run at a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Concurrency {
+    pub key: String,
+    pub limit: u32,
+}
+
+/// At most one unfinished job has this key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Unique {
+    pub key: String,
+    /// What happens when there is one: it is returned, or replaced while it waits.
+    pub on_conflict: OnConflict,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    #[default]
+    Existing,
+    Replace,
 }
 
 /// A job as every read and every claim shows it.
@@ -174,6 +293,44 @@ pub struct Job {
     /// Remarks on the submission, such as resources that no worker has today.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<f64>,
+    /// When the job may start: `not_before`, or the end of the delay before the next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub not_before: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    /// Why the job is held; absent when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<DependencyRule>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<String, DependencyRule>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_unmet: Option<IfUnmet>,
+    /// The pipeline that the job is a step of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_id: Option<String>,
+    /// The array that the job is an element of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_id: Option<String>,
+    /// Name of the step within its pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Index of an element of an array or of a step that was multiplied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_index: Option<u32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

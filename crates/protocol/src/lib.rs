@@ -6,21 +6,27 @@
 mod events;
 mod jobs;
 mod problem;
+mod queues;
+mod sets;
 mod sync;
 mod system;
 mod workers;
 
 pub use events::{Event, EventData};
 pub use jobs::{
-    BatchItem, BatchRequest, BatchResult, CancelResult, Job, JobStatus, LogAppended, LogStream, Reason,
-    Resources, SubmitRequest, Why,
+    BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
+    LogAppended, LogStream, OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,
 };
 pub use problem::Problem;
+pub use queues::{Queue, QueueUpdate, RateLimit};
+pub use sets::{
+    ArrayRequest, BulkFilter, BulkResult, Counts, JobEdit, JobSet, Pipeline, SetKind, Step, StepNeed,
+};
 pub use sync::{
     HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
 };
 pub use system::{Health, Version};
-pub use workers::{RegisterRequest, Worker, WorkerStatus};
+pub use workers::{Quarantine, RegisterRequest, Worker, WorkerStatus};
 
 /// Response header with the lease of a single claimed job.
 pub const HEADER_LEASE: &str = "x-muster-lease";

@@ -68,4 +68,19 @@ pub struct Worker {
     /// How many jobs it holds.
     #[serde(default)]
     pub running: u32,
+    /// Set while the worker gets no work because job after job failed on it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Quarantine>,
+}
+
+/// Why a worker gets no work, and until when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Quarantine {
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Timestamp,
+    /// When one job will be sent to try it again.
+    #[schema(value_type = String, format = DateTime)]
+    pub probe_at: Timestamp,
+    /// The jobs that failed, each with how.
+    pub evidence: Vec<String>,
 }

@@ -85,6 +85,21 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         reason: job.reason(),
         grace_seconds: spec.grace.map(|grace| (grace.as_micros() / 1_000_000) as u32),
         warnings: Vec::new(),
+        timeout_seconds: None,
+        not_before: None,
+        deadline: None,
+        stop_signal: None,
+        held: None,
+        retry: None,
+        concurrency: None,
+        unique: None,
+        rule: None,
+        rules: BTreeMap::new(),
+        if_unmet: None,
+        pipeline_id: None,
+        array_id: None,
+        step: None,
+        array_index: None,
     }
 }
 
@@ -132,6 +147,7 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
         version: worker.version.clone(),
         used: resources(&usage.used),
         running: usage.running,
+        quarantine: None,
     }
 }
 

@@ -244,6 +244,7 @@ async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -
             version: None,
             used: muster_protocol::Resources::default(),
             running: 0,
+            quarantine: None,
         };
         (StatusCode::CREATED, Json(worker)).into_response()
     })
