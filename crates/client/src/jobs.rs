@@ -19,6 +19,8 @@ pub struct JobFilter {
     pub name: Option<String>,
     /// A tag that the job requires of its worker.
     pub tag: Option<String>,
+    /// The worker that has the job, or had it last.
+    pub worker: Option<String>,
     /// Created at or after this time.
     pub since: Option<Timestamp>,
     /// At most this many on a page; the scheduler decides when absent.
@@ -45,6 +47,7 @@ impl JobFilter {
         query.add_some("queue", self.queue.as_deref());
         query.add_some("name", self.name.as_deref());
         query.add_some("tag", self.tag.as_deref());
+        query.add_some("worker", self.worker.as_deref());
         query.add_some("since", self.since.map(|at| at.to_string()).as_deref());
         query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
         query.add_some("cursor", self.cursor.as_deref());
@@ -155,6 +158,7 @@ mod tests {
         let filter = JobFilter {
             statuses: vec![JobStatus::Pending, JobStatus::Running],
             queue: Some("a b".into()),
+            worker: Some("w1".into()),
             since: Some("2026-05-05T08:33:00Z".parse().unwrap()),
             limit: Some(10),
             cursor: Some("17".into()),
@@ -162,7 +166,7 @@ mod tests {
         };
         assert_eq!(
             filter.path(),
-            "/jobs?status=pending%2Crunning&queue=a%20b&since=2026-05-05T08%3A33%3A00Z&limit=10&cursor=17"
+            "/jobs?status=pending%2Crunning&queue=a%20b&worker=w1&since=2026-05-05T08%3A33%3A00Z&limit=10&cursor=17"
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use muster_protocol::{Health, Version};
+use muster_protocol::{Health, Summary, Version};
 
 use crate::call::{Call, Client};
 use crate::error::ClientError;
@@ -15,6 +15,11 @@ impl Client {
     /// Whether somebody answers, and who.
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.exchange(Call::new(Method::GET, "/health").timeout(HEALTH_TIMEOUT)).await
+    }
+
+    /// How many jobs there are that have not ended, by status and by queue.
+    pub async fn summary(&self) -> Result<Summary, ClientError> {
+        self.exchange(Call::new(Method::GET, "/summary")).await
     }
 
     pub async fn version(&self) -> Result<Version, ClientError> {

@@ -8,6 +8,7 @@ mod jobs;
 mod problem;
 mod queues;
 mod sets;
+mod summary;
 mod sync;
 mod system;
 mod workers;
@@ -22,6 +23,7 @@ pub use queues::{Queue, QueueUpdate, RateLimit};
 pub use sets::{
     ArrayRequest, BulkFilter, BulkResult, Counts, JobEdit, JobSet, Pipeline, SetKind, Step, StepNeed,
 };
+pub use summary::Summary;
 pub use sync::{
     HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
 };

@@ -42,6 +42,9 @@ impl Listing {
         if let Some(tag) = &filter.tag {
             listing.add("? = ANY(jobs.tags)", storable(tag).into_owned());
         }
+        if let Some(worker) = &filter.worker {
+            listing.add("jobs.worker_id = ?", storable(worker.as_str()).into_owned());
+        }
         if let Some(since) = filter.since {
             listing.add("jobs.created_at >= ?", since.as_micros());
         }

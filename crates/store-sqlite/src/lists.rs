@@ -41,6 +41,9 @@ impl Listing {
                 tag.clone(),
             );
         }
+        if let Some(worker) = &filter.worker {
+            listing.add("jobs.worker_id = ?", worker.as_str().to_owned());
+        }
         if let Some(since) = filter.since {
             listing.add("jobs.created_at >= ?", since.as_micros());
         }

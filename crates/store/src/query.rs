@@ -14,6 +14,8 @@ pub struct JobFilter {
     pub name: Option<String>,
     /// A tag that the job requires of its worker.
     pub tag: Option<String>,
+    /// The worker that holds the job, or had its last attempt.
+    pub worker: Option<WorkerId>,
     /// Created at or after this time.
     pub since: Option<Timestamp>,
     /// Only jobs submitted before this one (its `seq`): the cursor of the last page.

@@ -32,6 +32,22 @@ for_each_store! {
         assert!(list(&scheduler, "since=2100-01-01T00:00:00Z").is_empty());
         assert_eq!(list(&scheduler, "since=2000-01-01T00:00:00Z").len(), 3);
         assert!(list(&scheduler, "status=done").is_empty());
+        let claimed = id_of(&scheduler.claim(Some("w7")));
+        assert_eq!(list(&scheduler, "worker=w7"), [claimed]);
+        assert!(list(&scheduler, "worker=w").is_empty());
+    }
+
+    fn the_summary_counts_what_has_not_ended(store) {
+        let scheduler = Scheduler::start(store);
+        assert_eq!(scheduler.http().get("/summary").expect(200).json(), json!({ "jobs": {}, "pending_by_queue": {} }));
+        scheduler.submit_job(&json!({ "command": "a", "queue_name": "night" }));
+        let plain = scheduler.submit("b");
+        scheduler.report(&plain, "cancel").expect(200);
+        let parent = scheduler.submit("c");
+        scheduler.submit_job(&json!({ "command": "d", "depends_on": [parent] }));
+        let expected =
+            json!({ "jobs": { "blocked": 1, "pending": 2 }, "pending_by_queue": { "": 1, "night": 1 } });
+        assert_eq!(scheduler.http().get("/summary").expect(200).json(), expected);
     }
 
     fn pages_join_up_to_the_whole_list(store) {

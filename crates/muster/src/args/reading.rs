@@ -4,54 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use muster_protocol::JobStatus;
 
-use super::amounts::{self, Since};
-
-const LS_EXAMPLES: &str = "\
-Examples:
-  muster ls --status failed --since 1d
-  muster ls --status pending --status blocked --queue nightly
-  muster ls --all --json | jq -r '.[].id'";
-
-/// `muster ls`.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = LS_EXAMPLES)]
-pub(crate) struct LsArgs {
-    /// Only jobs in this state; may be repeated or given as a list with commas
-    #[arg(long = "status", short, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
-    pub(crate) statuses: Vec<JobStatus>,
-    /// Only jobs of this queue
-    #[arg(long, value_name = "QUEUE")]
-    pub(crate) queue: Option<String>,
-    /// Only jobs with this name
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Only jobs that require this tag
-    #[arg(long, value_name = "TAG")]
-    pub(crate) tag: Option<String>,
-    /// Only jobs submitted since then: 2h, 2026-05-05 or 2026-05-05T08:33:00Z
-    #[arg(long, value_name = "TIME", value_parser = amounts::since)]
-    pub(crate) since: Option<Since>,
-    /// How many jobs to list
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, conflicts_with = "all")]
-    pub(crate) limit: u32,
-    /// List all jobs, however many
-    #[arg(long, short)]
-    pub(crate) all: bool,
-    /// Print the ids only
-    #[arg(long, short, conflicts_with = "json")]
-    pub(crate) quiet: bool,
-}
-
-fn status(text: &str) -> Result<JobStatus, String> {
-    serde_json::from_value(serde_json::Value::String(text.to_lowercase())).map_err(|_| {
-        format!(
-            "{text:?} is no status; there are pending, blocked, reserved, running, preempting, preempted, \
-             done, failed and cancelled"
-        )
-    })
-}
+use super::amounts;
 
 /// `muster show`.
 #[derive(Debug, Clone, Args)]

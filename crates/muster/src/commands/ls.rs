@@ -1,41 +1,47 @@
 //! `muster ls`.
 //!
-//! Guarantee: ids and JSON are printed page by page, so that a list of any length fits in memory.
+//! Guarantee: everything is printed page by page, so that a list of any length fits in memory; only an
+//! order that is not the scheduler's holds the rows, whose number is bounded then.
 
 use jiff::Timestamp;
 use muster_client::{Client, JobFilter};
 use muster_protocol::Job;
 
-use crate::args::LsArgs;
+use crate::args::{JobOrder, LsArgs, USUAL_COLUMNS};
 use crate::exit;
-use crate::output::{Screen, human, json, note};
+use crate::failure::UsageError;
+use crate::output::{JobTable, Screen, json, note, sort};
 use crate::settings::Settings;
 
 /// As many as the scheduler gives on one page.
 const PAGE: usize = 1000;
 
 pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8> {
+    args.check().map_err(UsageError)?;
     let client = settings.client()?;
     let screen = settings.screen;
     let now = Timestamp::now();
     let mut pages = Pages {
         wanted: if args.all { usize::MAX } else { args.limit as usize },
         filter: JobFilter {
-            statuses: args.statuses.clone(),
+            statuses: args.statuses(),
             queue: args.queue.clone(),
             name: args.name.clone(),
+            worker: args.worker.clone(),
             tag: args.tag.clone(),
             since: args.since.map(|since| since.from(now)),
             ..JobFilter::default()
         },
         more: true,
+        order: args.is_sorted().then_some((args.sort, args.reverse)),
+        now,
     };
     let shown = if screen.json {
         print_json(&mut pages, &client).await?
     } else if args.quiet {
         print_ids(&mut pages, &client, screen).await?
     } else {
-        print_table(&mut pages, &client, screen, now).await?
+        print_table(&mut pages, &client, table(args, now, screen), screen).await?
     };
     if shown == 0 && !screen.json {
         note("no jobs");
@@ -51,10 +57,23 @@ struct Pages {
     filter: JobFilter,
     /// Whether the scheduler has more than was read.
     more: bool,
+    /// An order of our own, for which all rows are one page.
+    order: Option<(JobOrder, bool)>,
+    now: Timestamp,
 }
 
 impl Pages {
     async fn next(&mut self, client: &Client) -> anyhow::Result<Option<Vec<Job>>> {
+        let Some((order, reverse)) = self.order else { return self.read(client).await };
+        let Some(mut all) = self.read(client).await? else { return Ok(None) };
+        while let Some(jobs) = self.read(client).await? {
+            all.extend(jobs);
+        }
+        sort(&mut all, order, reverse, self.now);
+        Ok(Some(all))
+    }
+
+    async fn read(&mut self, client: &Client) -> anyhow::Result<Option<Vec<Job>>> {
         if self.wanted == 0 || !self.more {
             return Ok(None);
         }
@@ -87,19 +106,24 @@ async fn print_ids(pages: &mut Pages, client: &Client, screen: Screen) -> anyhow
     Ok(shown)
 }
 
-/// The widths of the columns depend on all rows, so that these are read first.
+fn table(args: &LsArgs, now: Timestamp, screen: Screen) -> JobTable {
+    let columns = if args.columns.is_empty() { &USUAL_COLUMNS } else { args.columns.as_slice() };
+    JobTable::new(columns, !args.no_header, now, screen)
+}
+
 async fn print_table(
     pages: &mut Pages,
     client: &Client,
+    mut table: JobTable,
     screen: Screen,
-    now: Timestamp,
 ) -> anyhow::Result<usize> {
-    let mut all = Vec::new();
+    let mut shown = 0;
     while let Some(jobs) = pages.next(client).await? {
-        all.extend(jobs);
+        if jobs.is_empty() {
+            continue;
+        }
+        screen.line(&table.page(&jobs))?;
+        shown += jobs.len();
     }
-    if !all.is_empty() {
-        screen.line(&human::jobs(&all, now, screen))?;
-    }
-    Ok(all.len())
+    Ok(shown)
 }

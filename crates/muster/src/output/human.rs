@@ -38,32 +38,6 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The table of `muster ls`.
-pub(crate) fn jobs(jobs: &[Job], now: Timestamp, screen: Screen) -> String {
-    const COLUMNS: [Column; 7] = [
-        Column::fixed("ID"),
-        Column::elastic("NAME", 4),
-        Column::fixed("STATUS"),
-        Column::right("ATTEMPT"),
-        Column::elastic("WORKER", 6),
-        Column::right("AGE"),
-        Column::elastic("COMMAND", 12),
-    ];
-    let row = |job: &Job| -> Vec<Content> {
-        vec![
-            (id(&job.id, screen), None),
-            (job.name.as_deref().map_or_else(|| "-".to_owned(), printable), None),
-            (status_name(job.status).to_owned(), style::of_status(job.status)),
-            (format!("{}/{}", job.attempts, job.max_retries), None),
-            (job.worker_id.as_deref().map_or_else(|| "-".to_owned(), printable), None),
-            (age(job.created_at, now), None),
-            (command(job), None),
-        ]
-    };
-    let rows: Vec<Vec<Content>> = jobs.iter().map(row).collect();
-    render(&COLUMNS, &rows, screen)
-}
-
 /// The table of `muster workers`.
 pub(crate) fn workers(workers: &[Worker], now: Timestamp, screen: Screen) -> String {
     const COLUMNS: [Column; 9] = [
@@ -159,49 +133,8 @@ pub(crate) fn cancelled(result: &CancelResult) -> String {
 mod tests {
     use super::*;
 
-    pub(crate) fn job(text: &str) -> Job {
-        serde_json::from_str(text).unwrap()
-    }
-
-    fn two_jobs() -> Vec<Job> {
-        vec![
-            job(
-                r#"{"id":"job-3f0c1a2b-0000-4000-8000-000000000001","command":"","argv":["python","train.py","--lr","0.1 0.2"],
-                    "status":"running","created_at":"2026-05-05T08:33:00Z","max_retries":3,"attempts":1,"name":"train",
-                    "worker_id":"worker-1a2b3c4d"}"#,
-            ),
-            job(
-                r#"{"id":"job-77aa0000-0000-4000-8000-000000000002","command":"sleep 1;\necho done","status":"pending",
-                    "created_at":"2026-05-05T08:00:00Z","max_retries":3,"attempts":0}"#,
-            ),
-        ]
-    }
-
-    fn now() -> Timestamp {
-        "2026-05-05T08:34:00Z".parse().unwrap()
-    }
-
     fn screen(width: Option<u16>) -> Screen {
         Screen { json: false, colour: false, width }
-    }
-
-    #[test]
-    fn the_list_of_jobs_fits_eighty_columns() {
-        let expected = "\
-ID            NAME   STATUS   ATTEMPT  WORKER           AGE  COMMAND
-job-3f0c1a2b  train  running      1/3  worker-1a2b3c4d  60s  python train.py --…
-job-77aa0000  -      pending      0/3  -                34m  sleep 1;\\necho done";
-        let text = jobs(&two_jobs(), now(), screen(Some(80)));
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn what_is_piped_has_whole_ids_and_commands() {
-        let text = jobs(&two_jobs(), now(), screen(None));
-        assert!(text.contains("job-3f0c1a2b-0000-4000-8000-000000000001"));
-        assert!(text.ends_with("sleep 1;\\necho done"), "{text}");
-        assert!(text.contains("python train.py --lr '0.1 0.2'"), "{text}");
     }
 
     #[test]

@@ -40,38 +40,77 @@ pub(super) type Content = (String, Option<Color>);
 
 /// Renders the rows, each with one cell for every column; the last line has no end.
 pub(super) fn render(columns: &[Column], rows: &[Vec<Content>], screen: Screen) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_truncation_indicator("…")
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    if screen.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    let mut header = Row::from(columns.iter().map(|column| Cell::new(column.title)).collect::<Vec<_>>());
-    header.max_height(1);
-    table.set_header(header);
-    for row in rows {
-        let cells = row.iter().map(|(text, color)| match color {
-            Some(color) => Cell::new(text).fg(*color),
-            None => Cell::new(text),
-        });
-        let mut row = Row::from(cells.collect::<Vec<_>>());
-        row.max_height(1);
-        table.add_row(row);
-    }
-    fit(&mut table, columns, screen.width);
-    table.trim_fmt()
+    Pages::new(columns.to_vec(), true, screen).page(rows)
 }
 
-fn fit(table: &mut Table, columns: &[Column], width: Option<u16>) {
-    let natural = table.column_max_content_widths();
-    let widths = match width {
-        Some(width) => shrink(&natural, columns, width),
-        None => natural,
-    };
+/// A table that is rendered piece by piece, so that its length does not matter.
+///
+/// With a width, the first page decides how wide the columns are. Without one, nothing may be shortened,
+/// so that a column becomes wider where a later page needs it.
+#[derive(Debug)]
+pub(super) struct Pages {
+    columns: Vec<Column>,
+    header: bool,
+    screen: Screen,
+    widths: Option<Vec<u16>>,
+}
+
+impl Pages {
+    pub(super) fn new(columns: Vec<Column>, header: bool, screen: Screen) -> Self {
+        Self { columns, header, screen, widths: None }
+    }
+
+    /// The next rows; the titles come before the first.
+    pub(super) fn page(&mut self, rows: &[Vec<Content>]) -> String {
+        let mut table = self.table();
+        if self.widths.is_none() && self.header {
+            let titles: Vec<Cell> = self.columns.iter().map(|column| Cell::new(column.title)).collect();
+            let mut header = Row::from(titles);
+            header.max_height(1);
+            table.set_header(header);
+        } else if rows.is_empty() {
+            return String::new();
+        }
+        for row in rows {
+            let cells = row.iter().map(|(text, color)| match color {
+                Some(color) => Cell::new(text).fg(*color),
+                None => Cell::new(text),
+            });
+            let mut row = Row::from(cells.collect::<Vec<_>>());
+            row.max_height(1);
+            table.add_row(row);
+        }
+        let widths = self.fit(&table.column_max_content_widths());
+        arrange(&mut table, &self.columns, &widths);
+        self.widths = Some(widths);
+        table.trim_fmt()
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(NOTHING)
+            .set_truncation_indicator("…")
+            .set_content_arrangement(ContentArrangement::Dynamic);
+        if self.screen.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table
+    }
+
+    fn fit(&self, natural: &[u16]) -> Vec<u16> {
+        match (&self.widths, self.screen.width) {
+            (None, Some(width)) => shrink(natural, &self.columns, width),
+            (None, None) => natural.to_vec(),
+            (Some(widths), Some(_)) => widths.clone(),
+            (Some(widths), None) => widths.iter().zip(natural).map(|(old, new)| *old.max(new)).collect(),
+        }
+    }
+}
+
+fn arrange(table: &mut Table, columns: &[Column], widths: &[u16]) {
     let last = columns.len().saturating_sub(1);
     for (index, (width, column)) in widths.iter().zip(columns).enumerate() {
         let Some(target) = table.column_mut(index) else { continue };

@@ -28,6 +28,37 @@ fn ls_filters_and_pages() {
 }
 
 #[test]
+fn ls_shows_the_columns_that_were_asked_for_in_order() {
+    let up = Up::start();
+    for (name, priority) in [("low", "1"), ("high", "9"), ("middle", "5")] {
+        up.submit(&["--name", name, "--priority", priority, "--tag", "nowhere", "--", "true"]);
+    }
+    let done = up.submit(&["--name", "done", "--", "true"]);
+    up.run(&["wait", &done]).ok();
+    let waiting = &["ls", "-s", "waiting", "--columns", "name,priority", "--sort", "priority"];
+    let text = up.run(waiting).ok().stdout;
+    assert_eq!(text, "NAME    PRIORITY\nhigh           9\nmiddle         5\nlow            1\n");
+    let worker = up.run(&["workers", "--json"]).ok().json()[0]["id"].as_str().unwrap().to_owned();
+    let there = up.run(&["ls", "--worker", &worker, "-c", "name,status", "--no-header"]).ok().stdout;
+    assert_eq!(there, "done  done\n");
+    let refused = up.run(&["ls", "--all", "--sort", "ran"]);
+    assert_eq!(refused.code(), 2);
+    assert!(refused.stderr.contains("--limit"), "{refused:?}");
+}
+
+#[test]
+fn a_long_table_keeps_its_columns_from_page_to_page() {
+    let up = Up::start();
+    let lines: String = (0..2500)
+        .map(|n| format!("{{\"command\":\"true\",\"name\":\"n{n:04}\",\"tags\":[\"nowhere\"]}}\n"))
+        .collect();
+    up.run_with_input(&["submit", "-"], &lines).ok();
+    let text = up.run(&["ls", "--all", "--columns", "name,status,command"]).ok().stdout;
+    assert_eq!(text.lines().count(), 2501);
+    assert!(text.lines().skip(1).all(|line| line.ends_with("  pending  true") && line.len() == 20), "{text}");
+}
+
+#[test]
 fn tables_are_whole_when_piped_and_fit_when_a_width_is_given() {
     let up = Up::start();
     let long = "x".repeat(200);

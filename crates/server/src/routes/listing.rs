@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderName, HeaderValue, StatusCode};
-use muster_domain::{QueueName, Span, Status, Timestamp};
+use muster_domain::{QueueName, Span, Status, Timestamp, WorkerId};
 use muster_protocol::{HEADER_NEXT_CURSOR, Job};
 use muster_store::{JobFilter, JobPage, StoreError, StoreExt};
 
@@ -29,6 +29,7 @@ const STREAM_PAGE: usize = 500;
         ("status" = Option<String>, Query, description = "One status or several, separated by commas"),
         ("queue" = Option<String>, Query), ("name" = Option<String>, Query),
         ("tag" = Option<String>, Query, description = "A tag that the job requires"),
+        ("worker" = Option<String>, Query, description = "The worker that has the job, or had it last"),
         ("since" = Option<String>, Query, description = "A time (RFC 3339) or an age such as `1h`"),
         ("limit" = Option<u32>, Query, description = "At most this many; `X-Next-Cursor` continues the list"),
         ("cursor" = Option<String>, Query),
@@ -83,6 +84,7 @@ fn filter(params: &Params) -> Result<JobFilter, ApiError> {
         queue: params.filled("queue").map(QueueName::new),
         name: params.filled("name").map(str::to_owned),
         tag: params.filled("tag").map(str::to_owned),
+        worker: params.filled("worker").map(WorkerId::new),
         since: params.filled("since").map(since).transpose()?,
         before_seq,
         limit: None,

@@ -12,6 +12,7 @@ mod logs;
 mod openapi;
 mod reports;
 mod submit;
+mod summary;
 mod sync;
 mod system;
 mod table;

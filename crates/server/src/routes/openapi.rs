@@ -5,7 +5,7 @@
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
     BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, LogStream,
-    Problem, RegisterRequest, SubmitRequest, SyncRequest, SyncResponse, Version, Why, Worker,
+    Problem, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why, Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -17,8 +17,8 @@ use crate::submission::MAX_AMOUNT;
 
 use super::claim::ClaimAnswer;
 use super::{
-    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, sync, system,
-    workers,
+    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, summary, sync,
+    system, workers,
 };
 
 #[derive(OpenApi)]
@@ -47,6 +47,7 @@ use super::{
         workers::register,
         workers::worker_heartbeat,
         workers::list_workers,
+        summary::summary,
         sync::sync_worker,
         system::health,
         system::healthz,
@@ -70,6 +71,7 @@ use super::{
         Problem,
         RegisterRequest,
         SubmitRequest,
+        Summary,
         SyncRequest,
         SyncResponse,
         Version,

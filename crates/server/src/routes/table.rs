@@ -9,8 +9,8 @@ use crate::edge;
 use crate::error::ApiError;
 
 use super::{
-    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, sync, system,
-    workers,
+    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, summary, sync,
+    system, workers,
 };
 
 /// The whole API of one scheduler.
@@ -40,6 +40,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/healthz", get(system::healthz))
         .route("/readyz", get(system::readyz))
         .route("/metrics", get(system::metrics))
+        .route("/summary", get(summary::summary))
         .route("/version", get(system::version))
         .route("/openapi.json", get(docs::openapi_document))
         .route("/docs", get(docs::page))

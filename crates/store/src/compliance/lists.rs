@@ -1,6 +1,6 @@
 //! Lists, counts, events and explanations.
 
-use muster_domain::{JobSpec, QueueName, ReportKind, Span, Status};
+use muster_domain::{JobSpec, QueueName, ReportKind, Span, Status, WorkerId};
 
 use super::stage::{Stage, memory, needing};
 use crate::query::{EventFilter, JobFilter};
@@ -44,6 +44,23 @@ pub async fn filters_hold_together(stage: &Stage) {
     stage.cancel(a.id).await.unwrap();
     let statuses = vec![Status::Cancelled, Status::Pending];
     assert_eq!(found(JobFilter { statuses, ..all }).await, [c.id, b.id, a.id]);
+}
+
+/// While the worker has it, and after the job has ended there.
+pub async fn jobs_of_a_worker_are_listed(stage: &Stage) {
+    for name in ["w1", "w2"] {
+        stage.register(name, memory(1), None).await;
+        stage.shell("x").await;
+    }
+    let (first, second) = (stage.claim_by("w1").await.unwrap(), stage.claim_by("w2").await.unwrap());
+    let on = async |worker: &str| -> Vec<_> {
+        let filter = JobFilter { worker: Some(WorkerId::new(worker)), ..JobFilter::default() };
+        stage.store.jobs(filter).await.unwrap().jobs.into_iter().map(|view| view.job.id).collect()
+    };
+    assert_eq!((on("w1").await, on("w2").await), (vec![first.id], vec![second.id]));
+    stage.report(&first, ReportKind::Done).await.unwrap();
+    assert_eq!(on("w1").await, [first.id]);
+    assert_eq!(on("w").await, [], "no beginnings");
 }
 
 /// Whatever a client can put into a JSON text is kept, found again, and spoils nothing for others.

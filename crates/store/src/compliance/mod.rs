@@ -71,7 +71,8 @@ macro_rules! compliance_suite {
                 silent_workers_go_offline_and_come_back, usage_is_derived_from_jobs, a_claim_is_a_sign_of_life,
             }
             lists {
-                empty_lists, filters_hold_together, awkward_texts_are_kept_and_found, pages_join_without_loss,
+                empty_lists, filters_hold_together, jobs_of_a_worker_are_listed,
+                awkward_texts_are_kept_and_found, pages_join_without_loss,
                 counts_leave_out_what_ended, events_are_numbered_and_readable_from_a_position,
                 why_names_the_cause,
             }

@@ -17,6 +17,7 @@ fn matches(job: &Job, filter: &JobFilter) -> bool {
         && filter.queue.as_ref().is_none_or(|queue| job.spec.queue.as_ref() == Some(queue))
         && filter.name.as_ref().is_none_or(|name| job.spec.name.as_ref() == Some(name))
         && filter.tag.as_ref().is_none_or(|tag| job.spec.tags.contains(tag))
+        && filter.worker.as_ref().is_none_or(|worker| job.worker().or(job.ran_on.as_ref()) == Some(worker))
         && filter.since.is_none_or(|since| job.created_at >= since)
 }
 
