@@ -42,6 +42,7 @@ pub struct QueueUpdate {
 }
 
 /// Tells `null` from an absent field.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things here")]
 fn given<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {

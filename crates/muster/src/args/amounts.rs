@@ -4,29 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp, civil};
 
-const UNITS: [(char, f64); 5] =
-    [('k', 1.0 / 1024.0), ('m', 1.0), ('g', 1024.0), ('t', 1024.0 * 1024.0), ('p', 1024.0 * 1024.0 * 1024.0)];
-/// More than any machine has; keeps sums far from the end of the number range.
-const MEMORY_LIMIT_MB: f64 = 1e12;
-
 /// Memory in MiB: `4G`, `512M`, `1.5GiB`, or a plain number of MiB. Fractions are rounded up.
 pub(crate) fn memory_mb(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not an amount of memory; write for example 512M, 4G or 1.5T");
-    let lower = text.trim().to_ascii_lowercase();
-    let digits = lower.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match &lower[digits.len()..] {
-        "" => 1.0,
-        unit => {
-            let (letter, rest) = (unit.chars().next().unwrap_or_default(), &unit[1..]);
-            if !matches!(rest, "" | "b" | "ib") {
-                return Err(wrong());
-            }
-            UNITS.iter().find(|(name, _)| *name == letter).ok_or_else(wrong)?.1
-        }
-    };
-    let amount: f64 = digits.trim_end().parse().map_err(|_| wrong())?;
-    let total = (amount * factor).ceil();
-    if (0.0..=MEMORY_LIMIT_MB).contains(&total) { Ok(total as u64) } else { Err(wrong()) }
+    muster_document::amounts::memory_mb(text)
+        .ok_or_else(|| format!("{text:?} is not an amount of memory; write for example 512M, 4G or 1.5T"))
 }
 
 /// A number of CPU cores; fractions are allowed.
@@ -39,7 +20,7 @@ pub(crate) fn cpus(text: &str) -> Result<f64, String> {
 
 /// `500ms`, `30s`, `1h30m`, `2d`, or plain seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    muster_server::duration::parse(text)
+    muster_document::amounts::duration(text)
         .ok_or_else(|| format!("{text:?} is not a duration; write for example 30s, 5m or 1h30m"))
 }
 
@@ -65,7 +46,7 @@ impl Since {
 
 /// `2h`, `2026-05-05` (UTC) or `2026-05-05T08:33:00Z`.
 pub(crate) fn since(text: &str) -> Result<Since, String> {
-    if let Some(ago) = muster_server::duration::parse(text) {
+    if let Some(ago) = muster_document::amounts::duration(text) {
         return Ok(Since::Ago(ago));
     }
     if let Ok(at) = text.parse::<Timestamp>() {
@@ -106,27 +87,6 @@ pub(crate) fn counter(text: &str) -> Result<(String, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_in_the_units_of_people() {
-        let cases = [
-            ("512", 512),
-            ("512M", 512),
-            ("4G", 4096),
-            ("4gb", 4096),
-            ("4GiB", 4096),
-            ("1.5G", 1536),
-            ("1T", 1024 * 1024),
-            ("100K", 1),
-            ("0", 0),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(memory_mb(text), Ok(expected), "{text}");
-        }
-        for text in ["", "G", "4X", "4GX", "-1G", "4 G G", "nan", "inf", "1e30", "4ä"] {
-            assert!(memory_mb(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn times_and_how_long_ago() {

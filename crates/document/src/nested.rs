@@ -1,0 +1,153 @@
+//! Fields that are objects themselves: back-off, the causes of another attempt, keys, what a step needs.
+
+use muster_protocol::{Concurrency, DependencyRule, IfUnmet, OnConflict, Retry, Unique};
+
+use crate::mistake::{Mistakes, Position};
+use crate::node::{Content, Node};
+use crate::values;
+
+pub(crate) const RULES: [(&str, DependencyRule); 7] = [
+    ("all_success", DependencyRule::AllSuccess),
+    ("all_done", DependencyRule::AllDone),
+    ("all_failed", DependencyRule::AllFailed),
+    ("one_failed", DependencyRule::OneFailed),
+    ("one_success", DependencyRule::OneSuccess),
+    ("none_failed", DependencyRule::NoneFailed),
+    ("always", DependencyRule::Always),
+];
+pub(crate) const IF_UNMET: [(&str, IfUnmet); 3] =
+    [("fail", IfUnmet::Fail), ("cancel", IfUnmet::Cancel), ("run", IfUnmet::Run)];
+const ON_CONFLICT: [(&str, OnConflict); 2] =
+    [("existing", OnConflict::Existing), ("replace", OnConflict::Replace)];
+
+/// `{initial: 10s, factor: 2, max: 5m, jitter: 0.1}`, or the initial delay alone.
+pub(crate) fn backoff(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
+    if matches!(node.content, Content::Scalar(_)) && !node.is_null() {
+        let initial = values::duration(node, "backoff", mistakes)?;
+        return Some(Retry { initial_seconds: Some(initial), ..Retry::default() });
+    }
+    let mut retry = Retry::default();
+    for entry in values::mapping(node, "backoff", mistakes)? {
+        let value = &entry.value;
+        match entry.key.as_str() {
+            "initial" => retry.initial_seconds = values::duration(value, "initial", mistakes),
+            "factor" => retry.factor = values::number(value, "factor", (1.0, 1000.0), mistakes),
+            "max" => retry.max_seconds = values::duration(value, "max", mistakes),
+            "jitter" => retry.jitter = values::number(value, "jitter", (0.0, 1.0), mistakes),
+            other => {
+                mistakes.unknown_key(entry.at, other, "backoff", &["initial", "factor", "max", "jitter"]);
+            }
+        }
+    }
+    if retry.initial_seconds.is_none() {
+        mistakes.add(node.at, "backoff needs the initial delay, such as {initial: 10s}");
+    }
+    Some(retry)
+}
+
+/// `{exit_codes: [2], signals: [SIGKILL], lost: true, timeout: false}`.
+pub(crate) fn retry_on(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
+    let mut retry = Retry::default();
+    for entry in values::mapping(node, "retry_on", mistakes)? {
+        let value = &entry.value;
+        match entry.key.as_str() {
+            "exit_codes" => retry.exit_codes = exit_codes(value, "exit_codes", mistakes),
+            "signals" => {
+                let read = |item: &Node, mistakes: &mut Mistakes| {
+                    values::signal(item, "an element of signals", mistakes)
+                };
+                retry.signals = values::list_of(value, "signals", mistakes, read);
+            }
+            "lost" => retry.lost = values::boolean(value, "lost", mistakes),
+            "timeout" => retry.timeout = values::boolean(value, "timeout", mistakes),
+            other => {
+                let known = ["exit_codes", "signals", "lost", "timeout"];
+                mistakes.unknown_key(entry.at, other, "retry_on", &known);
+            }
+        }
+    }
+    Some(retry)
+}
+
+pub(crate) fn exit_codes(node: &Node, field: &str, mistakes: &mut Mistakes) -> Option<Vec<i32>> {
+    let each = format!("an element of {field}");
+    values::list_of(node, field, mistakes, |item, mistakes| values::whole(item, &each, (1, 255), mistakes))
+}
+
+/// `{key: db, limit: 2}`, or the key alone for one at a time.
+pub(crate) fn concurrency(node: &Node, mistakes: &mut Mistakes) -> Option<Concurrency> {
+    if matches!(node.content, Content::Scalar(_)) {
+        let key = values::name(node, "concurrency", mistakes)?;
+        return Some(Concurrency { key, limit: 1 });
+    }
+    let (mut key, mut limit) = (None, Some(1));
+    for entry in values::mapping(node, "concurrency", mistakes)? {
+        match entry.key.as_str() {
+            "key" => key = Some(values::name(&entry.value, "key", mistakes)?),
+            "limit" => limit = values::whole(&entry.value, "limit", (1, u32::MAX), mistakes),
+            other => mistakes.unknown_key(entry.at, other, "concurrency", &["key", "limit"]),
+        }
+    }
+    let key = required(key, node.at, "concurrency needs a key, such as {key: database, limit: 2}", mistakes)?;
+    Some(Concurrency { key, limit: limit? })
+}
+
+/// `{key: x, on_conflict: existing}`, or the key alone.
+pub(crate) fn unique(node: &Node, mistakes: &mut Mistakes) -> Option<Unique> {
+    if matches!(node.content, Content::Scalar(_)) {
+        let key = values::name(node, "unique", mistakes)?;
+        return Some(Unique { key, on_conflict: OnConflict::Existing });
+    }
+    let (mut key, mut on_conflict) = (None, Some(OnConflict::Existing));
+    for entry in values::mapping(node, "unique", mistakes)? {
+        match entry.key.as_str() {
+            "key" => key = Some(values::name(&entry.value, "key", mistakes)?),
+            "on_conflict" => on_conflict = values::word(&entry.value, "on_conflict", &ON_CONFLICT, mistakes),
+            other => mistakes.unknown_key(entry.at, other, "unique", &["key", "on_conflict"]),
+        }
+    }
+    let key = required(key, node.at, "unique needs a key, such as {key: nightly}", mistakes)?;
+    Some(Unique { key, on_conflict: on_conflict? })
+}
+
+fn required<T>(value: Option<T>, at: Position, message: &str, mistakes: &mut Mistakes) -> Option<T> {
+    if value.is_none() {
+        mistakes.add(at, message);
+    }
+    value
+}
+
+/// One step that another needs, as written.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenNeed {
+    pub(crate) at: Position,
+    pub(crate) step: String,
+    pub(crate) rule: Option<DependencyRule>,
+}
+
+/// A name, a mapping with a rule, or a list of both.
+pub(crate) fn needs(node: &Node, mistakes: &mut Mistakes) -> Vec<WrittenNeed> {
+    match &node.content {
+        Content::List(items) => items.iter().filter_map(|item| need(item, mistakes)).collect(),
+        Content::Scalar(scalar) if scalar.is_null() => Vec::new(),
+        Content::Scalar(_) | Content::Mapping(_) => need(node, mistakes).into_iter().collect(),
+    }
+}
+
+fn need(node: &Node, mistakes: &mut Mistakes) -> Option<WrittenNeed> {
+    let Content::Mapping(entries) = &node.content else {
+        let step = values::name(node, "an element of needs", mistakes)?;
+        return Some(WrittenNeed { at: node.at, step, rule: None });
+    };
+    let (mut step, mut rule) = (None, None);
+    for entry in entries {
+        match entry.key.as_str() {
+            "step" => step = Some((entry.value.at, values::name(&entry.value, "step", mistakes)?)),
+            "rule" => rule = Some(values::word(&entry.value, "rule", &RULES, mistakes)?),
+            other => mistakes.unknown_key(entry.at, other, "an element of needs", &["step", "rule"]),
+        }
+    }
+    let message = "an element of needs must name a step, such as {step: extract, rule: all_done}";
+    let (at, step) = required(step, node.at, message, mistakes)?;
+    Some(WrittenNeed { at, step, rule })
+}
