@@ -16,6 +16,7 @@ mod reference;
 mod settings;
 mod signals;
 mod up_settings;
+mod watch;
 
 use std::process::ExitCode;
 

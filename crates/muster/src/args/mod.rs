@@ -6,6 +6,7 @@ mod job;
 mod listing;
 mod reading;
 mod up;
+mod viewing;
 
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use job::{JobArgs, RunArgs, SubmitArgs};
@@ -14,3 +15,4 @@ pub(crate) use reading::{
     CancelArgs, CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
 pub(crate) use up::{UpArgs, UpWorkerArgs};
+pub(crate) use viewing::{TopArgs, WatchArgs};

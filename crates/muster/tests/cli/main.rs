@@ -5,6 +5,8 @@ mod embedded;
 mod harness;
 mod looking;
 mod running;
+mod screen;
 mod submitting;
 mod upping;
+mod watching;
 mod wrong;
