@@ -39,7 +39,7 @@ CREATE TABLE jobs (
     waiting_on integer,
     exit_code integer,
     exit_signal integer,
-    -- pending, blocked, reserved, running, preempting, preempted, done, failed or cancelled
+    -- pending, delayed, held, blocked, reserved, running, preempting, preempted, done, failed or cancelled
     status text COLLATE "C" NOT NULL,
     closed_by text COLLATE "C",
     worker_id text COLLATE "C",
@@ -50,14 +50,30 @@ CREATE TABLE jobs (
     reason text COLLATE "C",
     -- What lists are searched by; the specification has them too.
     tags text[] COLLATE "C",
-    -- JSON; never changes.
-    spec text COLLATE "C" NOT NULL
+    -- JSON; changes only when a waiting job is edited.
+    spec text COLLATE "C" NOT NULL,
+    -- When the job itself asks to be looked at: end of a delay, deadline, end of the time an attempt may take.
+    alarm_at bigint,
+    -- JSON of what few jobs have: the end of a delay, a hold, workers on which it failed, outputs.
+    extra text COLLATE "C",
+    concurrency_key text COLLATE "C",
+    unique_key text COLLATE "C",
+    -- The pipeline or array that the job belongs to, and its place there.
+    set_id uuid,
+    step text COLLATE "C",
+    set_index integer
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 -- The indexes below hold unfinished jobs only, but for the last one.
 CREATE INDEX jobs_pending ON jobs (shape, priority DESC, seq) INCLUDE (gang_id, queue) WHERE status = 'pending';
-CREATE INDEX jobs_waiting ON jobs (status) WHERE status IN ('blocked', 'preempted');
+CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held');
+CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
+CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)
+    WHERE concurrency_key IS NOT NULL AND status IN ('reserved', 'running', 'preempting');
+CREATE INDEX jobs_by_unique ON jobs (unique_key) WHERE unique_key IS NOT NULL AND done_at IS NULL;
+CREATE INDEX jobs_by_set ON jobs (set_id, seq) WHERE set_id IS NOT NULL;
+CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('reserved', 'running', 'preempting');
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
@@ -67,6 +83,8 @@ CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE TABLE edges (
     parent bigint NOT NULL,
     child bigint NOT NULL,
+    -- The place of a rule in the list of rules; 0 is "all must succeed".
+    rule smallint NOT NULL DEFAULT 0,
     PRIMARY KEY (parent, child)
 );
 CREATE INDEX edges_by_child ON edges (child);
@@ -86,7 +104,9 @@ CREATE TABLE workers (
     version text,
     status text NOT NULL,
     last_heartbeat bigint NOT NULL,
-    registered_at bigint NOT NULL
+    registered_at bigint NOT NULL,
+    -- JSON; how jobs fared on the worker lately.
+    health text
 ) WITH (fillfactor = 50);
 
 CREATE TABLE events (
@@ -97,3 +117,26 @@ CREATE TABLE events (
     kind text COLLATE "C" NOT NULL
 );
 CREATE INDEX events_by_job ON events (job, seq) WHERE job IS NOT NULL;
+
+-- Queues that an operator has set something of, as JSON.
+CREATE TABLE queues (
+    name text COLLATE "C" PRIMARY KEY,
+    settings text NOT NULL
+);
+
+-- Pipelines and arrays. Their state is that of their jobs.
+CREATE TABLE sets (
+    seq bigserial PRIMARY KEY,
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    name text,
+    created_at bigint NOT NULL,
+    size bigint NOT NULL,
+    max_parallel bigint,
+    idempotency_key text COLLATE "C",
+    -- JSON; the steps of a pipeline.
+    outline text NOT NULL
+);
+CREATE UNIQUE INDEX sets_by_id ON sets (id);
+CREATE UNIQUE INDEX sets_by_key ON sets (idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX sets_by_age ON sets (created_at);

@@ -7,7 +7,7 @@ CREATE TABLE numbers (
     kind TEXT PRIMARY KEY,
     last INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO numbers (kind, last) VALUES ('job', 0), ('event', 0);
+INSERT INTO numbers (kind, last) VALUES ('job', 0), ('event', 0), ('set', 0);
 
 -- What jobs of one shape require of a worker, as JSON.
 CREATE TABLE shapes (
@@ -19,7 +19,7 @@ CREATE TABLE shapes (
 CREATE TABLE jobs (
     seq INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
-    -- pending, blocked, reserved, running, preempting, preempted, done, failed or cancelled
+    -- pending, delayed, held, blocked, reserved, running, preempting, preempted, done, failed or cancelled
     status TEXT NOT NULL,
     priority INTEGER NOT NULL,
     shape INTEGER NOT NULL,
@@ -49,15 +49,31 @@ CREATE TABLE jobs (
     idempotency_key TEXT,
     gang_id TEXT,
     reason TEXT,
-    -- JSON; never changes.
-    spec TEXT NOT NULL
+    -- JSON; changes only when a waiting job is edited.
+    spec TEXT NOT NULL,
+    -- When the job itself asks to be looked at: end of a delay, deadline, end of the time an attempt may take.
+    alarm_at INTEGER,
+    -- JSON of what few jobs have: the end of a delay, a hold, workers on which it failed, outputs.
+    extra TEXT,
+    concurrency_key TEXT,
+    unique_key TEXT,
+    -- The pipeline or array that the job belongs to, and its place there.
+    set_id BLOB,
+    step TEXT,
+    set_index INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 -- The indexes below hold unfinished jobs only, but for the last one.
 CREATE INDEX jobs_pending ON jobs (shape, priority DESC, seq, gang_id, queue) WHERE status = 'pending';
-CREATE INDEX jobs_waiting ON jobs (status) WHERE status IN ('blocked', 'preempted');
+CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held');
+CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
+CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)
+    WHERE concurrency_key IS NOT NULL AND status IN ('reserved', 'running', 'preempting');
+CREATE INDEX jobs_by_unique ON jobs (unique_key) WHERE unique_key IS NOT NULL AND done_at IS NULL;
+CREATE INDEX jobs_by_set ON jobs (set_id, seq) WHERE set_id IS NOT NULL;
+CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('reserved', 'running', 'preempting');
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
@@ -67,6 +83,8 @@ CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE TABLE edges (
     parent INTEGER NOT NULL,
     child INTEGER NOT NULL,
+    -- The place of a rule in the list of rules; 0 is "all must succeed".
+    rule INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX edges_by_child ON edges (child);
@@ -86,7 +104,9 @@ CREATE TABLE workers (
     version TEXT,
     status TEXT NOT NULL,
     last_heartbeat INTEGER NOT NULL,
-    registered_at INTEGER NOT NULL
+    registered_at INTEGER NOT NULL,
+    -- JSON; how jobs fared on the worker lately.
+    health TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (
@@ -97,3 +117,26 @@ CREATE TABLE events (
     kind TEXT NOT NULL
 ) STRICT;
 CREATE INDEX events_by_job ON events (job) WHERE job IS NOT NULL;
+
+-- Queues that an operator has set something of, as JSON.
+CREATE TABLE queues (
+    name TEXT PRIMARY KEY,
+    settings TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Pipelines and arrays. Their state is that of their jobs.
+CREATE TABLE sets (
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT,
+    created_at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    max_parallel INTEGER,
+    idempotency_key TEXT,
+    -- JSON; the steps of a pipeline.
+    outline TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX sets_by_id ON sets (id);
+CREATE UNIQUE INDEX sets_by_key ON sets (idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX sets_by_age ON sets (created_at);

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, Lease, WorkerId};
-use crate::job::{EndReason, Exit};
+use crate::job::Exit;
+use crate::phase::EndReason;
 use crate::time::{Span, Timestamp};
 
 /// Why a claimed job went back to the queue.
@@ -18,6 +19,12 @@ pub enum RequeueCause {
     },
     /// The worker fell silent.
     WorkerLost,
+    /// The worker fell silent, as others had before it with this job: it is held.
+    Poison { workers: Vec<WorkerId> },
+    /// The attempt ran longer than the job allows.
+    Timeout,
+    /// The job asked for it by its exit code; the attempt was refunded.
+    AskedFor { exit: Exit },
     /// The worker handed it back; the attempt was refunded.
     Released,
 }
@@ -30,6 +37,19 @@ pub enum EventKind {
         blocked: bool,
     },
     Unblocked,
+    /// A delay has ended.
+    Due,
+    Held {
+        reason: String,
+    },
+    /// A hold has ended.
+    Released,
+    RetryRequested,
+    /// Changed while it waited; what was changed, in words.
+    Edited {
+        what: String,
+    },
+    QueueChanged,
     Claimed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<WorkerId>,
@@ -40,6 +60,8 @@ pub enum EventKind {
     Requeued {
         lease: Lease,
         attempt: u32,
+        #[serde(default)]
+        delay: Span,
         #[serde(flatten)]
         cause: RequeueCause,
     },
@@ -65,6 +87,14 @@ pub enum EventKind {
     },
     WorkerRegistered,
     WorkerOffline,
+    /// Job after job failed on the worker at once: it gets no work for now.
+    WorkerQuarantined {
+        evidence: Vec<String>,
+    },
+    /// The worker gets work again.
+    WorkerReleased {
+        reason: String,
+    },
 }
 
 impl EventKind {
@@ -73,6 +103,12 @@ impl EventKind {
         match self {
             Self::Submitted { .. } => "submitted",
             Self::Unblocked => "unblocked",
+            Self::Due => "due",
+            Self::Held { .. } => "held",
+            Self::Released => "released",
+            Self::RetryRequested => "retry_requested",
+            Self::Edited { .. } => "edited",
+            Self::QueueChanged => "queue_changed",
             Self::Claimed { .. } => "claimed",
             Self::Requeued { .. } => "requeued",
             Self::Done { .. } => "done",
@@ -82,6 +118,8 @@ impl EventKind {
             Self::CheckpointSaved { .. } => "checkpoint_saved",
             Self::WorkerRegistered => "worker_registered",
             Self::WorkerOffline => "worker_offline",
+            Self::WorkerQuarantined { .. } => "worker_quarantined",
+            Self::WorkerReleased { .. } => "worker_released",
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use crate::ids::{JobId, WorkerId};
-use crate::job::Status;
+use crate::ids::{JobId, QueueName, WorkerId};
+use crate::phase::Status;
 use crate::resources::Shortfall;
 use crate::time::Timestamp;
 
@@ -13,6 +13,20 @@ use crate::time::Timestamp;
 pub enum Reason {
     /// Waits for this dependency.
     Dependency { job: JobId, status: Status },
+    /// Kept back until it is released.
+    Held { why: String },
+    /// Not to be started before this time, as was asked.
+    NotBefore { until: Timestamp },
+    /// Pauses before its next attempt.
+    BackOff { until: Timestamp, attempt: u32 },
+    /// Its queue starts nothing.
+    QueuePaused { queue: QueueName },
+    /// Its queue has started as many as its rate allows.
+    RateLimited { queue: QueueName, until: Timestamp },
+    /// As many jobs of its key run as may.
+    Concurrency { key: String, limit: u32, holders: Vec<JobId> },
+    /// The worker that could run it gets no work because job after job failed on it.
+    Quarantined { worker: WorkerId, until: Timestamp },
     /// No worker is registered and active.
     NoWorkers,
     /// No active worker carries all the tags; `missing` are those that no worker has.
@@ -38,6 +52,13 @@ impl Reason {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Dependency { .. } => "dependency",
+            Self::Held { .. } => "held",
+            Self::NotBefore { .. } => "not_before",
+            Self::BackOff { .. } => "back_off",
+            Self::QueuePaused { .. } => "queue_paused",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Concurrency { .. } => "concurrency",
+            Self::Quarantined { .. } => "quarantine",
             Self::NoWorkers => "no_workers",
             Self::Tags { .. } => "tags",
             Self::Impossible { .. } => "impossible",
@@ -55,6 +76,24 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dependency { job, status } => write!(f, "waits for {job}, which is {status}"),
+            Self::Held { why } => f.write_str(why),
+            Self::NotBefore { until } => write!(f, "starts not before {}", until.to_rfc3339()),
+            Self::BackOff { until, attempt } => {
+                write!(f, "pauses after attempt {attempt} until {}", until.to_rfc3339())
+            }
+            Self::QueuePaused { queue } => write!(f, "its queue {queue} is paused"),
+            Self::RateLimited { queue, until } => {
+                write!(f, "its queue {queue} starts the next job at {}", until.to_rfc3339())
+            }
+            Self::Concurrency { key, limit, holders } => {
+                let names: Vec<String> = holders.iter().map(ToString::to_string).collect();
+                write!(f, "at most {limit} of {key:?} at once, and these run: {}", names.join(", "))
+            }
+            Self::Quarantined { worker, until } => write!(
+                f,
+                "worker {worker} is in quarantine because job after job failed on it; one job tries it at {}",
+                until.to_rfc3339()
+            ),
             Self::NoWorkers => f.write_str("no worker is registered and active"),
             Self::Tags { required, missing } if missing.is_empty() => {
                 write!(f, "no active worker carries all of the tags {}", required.join(", "))

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use crate::ids::{JobId, WorkerId};
-use crate::job::{Job, Phase, Status};
+use crate::job::Job;
 use crate::limits::MAX_AHEAD;
+use crate::phase::{Phase, Status};
 use crate::resources::Resources;
+use crate::rule::{IfUnmet, Needs};
 use crate::worker::Worker;
 
 /// A broken promise, with the evidence.
@@ -19,8 +21,8 @@ pub enum Violation {
     LeaseWentBack { job: JobId },
     #[error("{job} waits for {recorded} dependencies, but {actual} are unfinished")]
     WrongWaitCount { job: JobId, recorded: u32, actual: u32 },
-    #[error("{job} is blocked although {dependency} ended as {status}")]
-    WaitsForEver { job: JobId, dependency: JobId, status: Status },
+    #[error("{job} is blocked although its dependencies can no longer satisfy their rules")]
+    WaitsForEver { job: JobId },
     #[error("gang task {job} is pending, so it could start alone")]
     GangTaskPending { job: JobId },
     #[error("worker {worker} holds more than it has: {used:?} of {total:?}")]
@@ -59,19 +61,26 @@ fn check_counts(job: &Job, found: &mut Vec<Violation>) {
 }
 
 fn check_waiting(job: &Job, by_id: &HashMap<JobId, &Job>, found: &mut Vec<Violation>) {
-    let Phase::Blocked { waiting_on } = job.phase else { return };
-    let mut unfinished = 0;
-    for dependency in &job.spec.depends_on {
-        match by_id.get(dependency).map(|parent| parent.status()) {
-            Some(Status::Done) | None => {}
-            Some(status @ (Status::Failed | Status::Cancelled)) => {
-                found.push(Violation::WaitsForEver { job: job.id, dependency: *dependency, status });
+    let Phase::Blocked { needs } = &job.phase else { return };
+    let (mut unfinished, mut actual) = (0, Needs::default());
+    for (place, dependency) in job.spec.depends_on.iter().enumerate() {
+        let rule = job.spec.rule(place);
+        match by_id.get(dependency).map(|parent| parent.ended()) {
+            Some(None) => {
+                unfinished += 1;
+                actual.wait_for(rule);
             }
-            Some(_) => unfinished += 1,
+            Some(Some(ended)) => actual.add(rule, ended),
+            None => {}
         }
     }
-    if unfinished != waiting_on {
-        found.push(Violation::WrongWaitCount { job: job.id, recorded: waiting_on, actual: unfinished });
+    let recorded = needs.unfinished();
+    if unfinished != recorded {
+        found.push(Violation::WrongWaitCount { job: job.id, recorded, actual: unfinished });
+    }
+    let runs_anyway = job.spec.if_unmet == Some(IfUnmet::Run) && unfinished > 0;
+    if actual.unmet().is_some() && !runs_anyway {
+        found.push(Violation::WaitsForEver { job: job.id });
     }
 }
 

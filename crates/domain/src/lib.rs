@@ -4,27 +4,40 @@
 //! [`lifecycle::transition`]; every refusal is a typed [`Rejection`].
 
 pub mod dependency;
+pub mod edit;
 pub mod event;
 pub mod explain;
+pub mod health;
 pub mod ids;
 pub mod invariants;
 pub mod job;
 pub mod lifecycle;
 pub mod limits;
+pub mod phase;
+pub mod queue;
 pub mod rejection;
 pub mod resources;
+pub mod retry;
+pub mod rule;
+pub mod set;
+pub mod signal;
+pub mod spec;
 pub mod time;
 pub mod worker;
 
+pub use edit::{Edit, edit};
 pub use event::{Event, EventKind, RequeueCause};
 pub use explain::Reason;
-pub use ids::{GangId, JobId, Lease, QueueName, WorkerId};
-pub use job::{
-    ClosedLease, EndReason, Exit, GangMembership, Job, JobSpec, Phase, Program, ReportKind, ShapeId, Status,
-    StopReason,
-};
+pub use health::{Health, Quarantine};
+pub use ids::{GangId, JobId, Lease, QueueName, SetId, WorkerId};
+pub use job::{ClosedLease, Exit, Job, Member, ReportKind};
 pub use lifecycle::{Caller, Change, Patience, Trigger, transition};
+pub use phase::{EndReason, Hold, Phase, Status, StopReason};
+pub use queue::{Queue, RateLimit};
 pub use rejection::Rejection;
 pub use resources::{Dimension, Requirement, Resources, Shortfall};
+pub use rule::{Ended, IfUnmet, Needs, Rule, Tally, Verdict};
+pub use set::{JobSet, SetKind, StepOutline};
+pub use spec::{Concurrency, GangMembership, JobSpec, Program, Shape, ShapeId, Unique};
 pub use time::{Span, Timestamp};
 pub use worker::{Worker, WorkerStatus};

@@ -10,6 +10,13 @@ pub const MAX_ATTEMPTS: u32 = 1_000;
 /// How many jobs beyond its slots a worker may hold queued locally, so that a slot never waits for the network.
 pub const MAX_AHEAD: u32 = 64;
 
+/// How much longer than its timeout an attempt may run before the scheduler orders the stop that its
+/// worker should have made.
+pub const OVERRUN_SLACK: Span = Span::from_secs(2);
+
+/// A job that was lost with this many workers, one after the other, is held.
+pub const POISON_AFTER: usize = 3;
+
 /// How long the scheduler waits before it takes something for lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {

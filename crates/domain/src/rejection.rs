@@ -1,7 +1,7 @@
 //! Every "no" of the rules, typed. The API maps each to one status and one stable code.
 
-use crate::ids::{JobId, Lease, WorkerId};
-use crate::job::Status;
+use crate::ids::{JobId, Lease, SetId, WorkerId};
+use crate::phase::Status;
 
 /// Why a command was refused. A refused command has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,12 @@ pub enum Rejection {
     AlreadyEnded { status: Status },
     #[error("job is {status}, it does not wait for dependencies")]
     NotBlocked { status: Status },
+    #[error("job is {status}, it does not wait any more")]
+    NotWaiting { status: Status },
+    #[error("job is {status}, it has not ended")]
+    NotEnded { status: Status },
+    #[error("the job ended because of {ancestor}: retry that one, and this one waits for it again")]
+    EndedByAncestor { ancestor: JobId },
     #[error("job is still within its bounds")]
     NotOverdue,
     #[error("dependency \"{name}\" does not exist")]
@@ -38,6 +44,14 @@ pub enum Rejection {
     DependencyCycle { path: Vec<String> },
     #[error("the reference \"{name}\" is used by more than one job of the batch")]
     DuplicateReference { name: String },
+    #[error("the pipeline or array {id} does not exist")]
+    SetNotFound { id: SetId },
+    #[error("the pipeline has a step {name:?} already")]
+    DuplicateStep { name: String },
+    #[error("queue {queue} is full: {queued} jobs wait, at most {limit} may")]
+    QueueFull { queue: String, queued: u64, limit: u64 },
+    #[error("the scheduler is full: {queued} jobs wait, at most {limit} may")]
+    TooManyQueued { queued: u64, limit: u64 },
     #[error("another job of the batch was refused, so none was taken: {cause}")]
     BatchRefused { cause: Box<Rejection> },
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::health::Health;
 use crate::ids::WorkerId;
 use crate::resources::Resources;
 use crate::time::{Span, Timestamp};
@@ -39,13 +40,17 @@ pub struct Worker {
     pub status: WorkerStatus,
     pub last_heartbeat: Timestamp,
     pub registered_at: Timestamp,
+    /// How jobs fared on it lately.
+    #[serde(default)]
+    pub health: Health,
 }
 
 impl Worker {
-    /// Takes over a repeated registration, keeping the time of the first one.
+    /// Takes over a repeated registration, keeping the time of the first one and what is known
+    /// about how jobs fared on it.
     #[must_use]
     pub fn re_registered(self, earlier: &Self) -> Self {
-        Self { registered_at: earlier.registered_at, ..self }
+        Self { registered_at: earlier.registered_at, health: earlier.health.clone(), ..self }
     }
 
     /// A sign of life: the worker is active again, whatever it was.

@@ -10,15 +10,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use muster_domain::{
-    Caller, Change, Exit, Job, JobId, JobSpec, Lease, Patience, Phase, ReportKind, Span, Status, StopReason,
-    Timestamp, Trigger, WorkerId, transition,
+    Caller, Change, Ended, Exit, Hold, Job, JobId, JobSpec, Lease, Needs, Patience, Phase, ReportKind, Rule,
+    Span, Status, StopReason, Timestamp, Trigger, WorkerId, transition,
 };
 use proptest::prelude::*;
 
 const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
 
 fn job(phase: Phase, max_attempts: u32) -> Job {
-    let spec = JobSpec { max_attempts, ..JobSpec::shell("x") };
+    let spec = JobSpec {
+        max_attempts,
+        timeout: Some(Span::from_millis(1)),
+        deadline: Some(NOW),
+        ..JobSpec::shell("x")
+    };
     Job::new(JobId::from_random([1; 16]), Arc::new(spec), phase, NOW)
 }
 
@@ -34,11 +39,21 @@ fn holder() -> Caller {
 }
 
 fn report(kind: ReportKind) -> Trigger {
-    Trigger::Report { caller: holder(), kind, exit: Exit { code: Some(1), signal: None }, message: None }
+    Trigger::Report {
+        caller: holder(),
+        kind,
+        exit: Exit { code: Some(1), signal: None },
+        message: None,
+        outputs: None,
+    }
 }
 
 fn claim() -> Trigger {
     Trigger::Claim { worker: Some(WorkerId::new("w")) }
+}
+
+fn hold() -> Trigger {
+    Trigger::Hold { hold: Hold::Asked { message: None } }
 }
 
 fn cancel() -> Trigger {
@@ -60,7 +75,9 @@ fn specimens() -> Vec<(&'static str, Job)> {
     preempted.phase = Phase::Preempted { drain_started_at: NOW, stop: stop() };
     vec![
         ("", pending()),
-        ("", job(Phase::Blocked { waiting_on: 1 }, 3)),
+        ("", job(Phase::Delayed { until: NOW }, 3)),
+        ("", after(pending(), &[hold()])),
+        ("", job(Phase::Blocked { needs: Needs::all_success(1) }, 3)),
         ("", reserved),
         (", attempts left", running()),
         (", no attempt left", after(job(Phase::Pending, 1), &[claim()])),
@@ -72,27 +89,38 @@ fn specimens() -> Vec<(&'static str, Job)> {
     ]
 }
 
+fn ended(ended: Ended) -> Trigger {
+    Trigger::DependencyEnded { rule: Rule::AllSuccess, ended, ancestor: JobId::from_random([9; 16]) }
+}
+
 fn named_triggers() -> Vec<(&'static str, Trigger)> {
-    let ancestor = JobId::from_random([9; 16]);
     vec![
-        ("last dependency done", Trigger::DependencyDone),
-        ("dependency failed", Trigger::DependencyEnded { ancestor, cancelled: false }),
-        ("dependency cancelled", Trigger::DependencyEnded { ancestor, cancelled: true }),
+        ("last dependency done", ended(Ended::Done)),
+        ("dependency failed", ended(Ended::Failed)),
+        ("dependency cancelled", ended(Ended::Cancelled)),
+        ("dependency skipped", ended(Ended::Skipped)),
+        ("delay over", Trigger::Due),
+        ("hold", hold()),
+        ("release", Trigger::Release),
         ("claim", claim()),
         ("done report", report(ReportKind::Done)),
         ("fail report", report(ReportKind::Failed)),
-        ("release", report(ReportKind::Released)),
+        ("timeout report", report(ReportKind::TimedOut)),
+        ("handed back", report(ReportKind::Released)),
         ("stopped report", report(ReportKind::Preempted)),
         ("stop acknowledged", Trigger::StopAcknowledged { caller: Caller::default(), epoch: 1 }),
         ("silence", Trigger::Silence { patience: impatient() }),
         ("stop overdue", Trigger::StopOverdue { patience: impatient() }),
+        ("deadline", Trigger::Expire),
+        ("ran too long", Trigger::Overrun),
         ("cancel", cancel()),
+        ("retry", Trigger::Retry),
     ]
 }
 
 /// Every change of state that any trigger causes in any specimen.
 fn edges() -> BTreeSet<(Status, Status, String)> {
-    let later = NOW + Span::from_secs(1);
+    let later = NOW + Span::from_secs(60);
     let mut edges = BTreeSet::new();
     for (note, specimen) in specimens() {
         for (name, trigger) in named_triggers() {
@@ -157,9 +185,13 @@ fn a_gang_task_never_leaves_through_the_pending_path() {
         size: 2,
         index: 0,
     });
-    let mut task =
-        Job::new(JobId::from_random([1; 16]), Arc::new(spec), Phase::Blocked { waiting_on: 1 }, NOW);
-    assert_eq!(transition(&mut task, &Trigger::DependencyDone, NOW), Ok(Change::Touched));
+    let mut task = Job::new(
+        JobId::from_random([1; 16]),
+        Arc::new(spec),
+        Phase::Blocked { needs: Needs::all_success(1) },
+        NOW,
+    );
+    assert_eq!(transition(&mut task, &ended(Ended::Done), NOW), Ok(Change::Touched));
     assert_eq!(task.status(), Status::Blocked, "it waits for its gang");
     task.phase = Phase::Pending;
     assert!(transition(&mut task, &claim(), NOW).is_err());
@@ -175,6 +207,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
     let kind = prop_oneof![
         Just(ReportKind::Done),
         Just(ReportKind::Failed),
+        Just(ReportKind::TimedOut),
         Just(ReportKind::Released),
         Just(ReportKind::Preempted)
     ];
@@ -184,11 +217,12 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         kind,
         exit,
         message: None,
+        outputs: None,
     });
     prop_oneof![
-        1 => Just(Trigger::DependencyDone),
+        1 => Just(ended(Ended::Done)),
         1 => any::<bool>().prop_map(|cancelled| {
-            Trigger::DependencyEnded { ancestor: JobId::from_random([9; 16]), cancelled }
+            ended(if cancelled { Ended::Cancelled } else { Ended::Failed })
         }),
         4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker }),
         4 => report,
@@ -197,6 +231,11 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::SaveCheckpoint { caller, epoch, bytes: 1 }),
         1 => Just(Trigger::Silence { patience: impatient() }),
         1 => Just(Trigger::StopOverdue { patience: impatient() }),
+        1 => Just(Trigger::Due),
+        1 => Just(hold()),
+        1 => Just(Trigger::Release),
+        1 => Just(Trigger::Overrun),
+        1 => Just(Trigger::Expire),
         1 => Just(cancel()),
     ]
 }
@@ -208,7 +247,7 @@ proptest! {
         max_attempts in 1_u32..4,
         triggers in prop::collection::vec(any_trigger(), 1..60),
     ) {
-        let mut job = job(if blocked { Phase::Blocked { waiting_on: 2 } } else { Phase::Pending }, max_attempts);
+        let mut job = job(if blocked { Phase::Blocked { needs: Needs::all_success(2) } } else { Phase::Pending }, max_attempts);
         for (step, trigger) in triggers.iter().enumerate() {
             let before = job.clone();
             let now = NOW + Span::from_secs(step as u32 + 1);
@@ -233,7 +272,7 @@ proptest! {
             for kind in [ReportKind::Done, ReportKind::Failed, ReportKind::Released, ReportKind::Preempted] {
                 let mut copy = job.clone();
                 let caller = Caller { lease: Some(closed.lease), worker: None };
-                let late = Trigger::Report { caller, kind, exit: Exit::default(), message: None };
+                let late = Trigger::Report { caller, kind, exit: Exit::default(), message: None, outputs: None };
                 let _ = transition(&mut copy, &late, NOW);
                 prop_assert_eq!(&copy, &job);
             }

@@ -16,7 +16,6 @@ mod reference;
 mod settings;
 mod signals;
 mod up_settings;
-mod watch;
 
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use muster_domain::{JobId, Requirement};
+use muster_domain::{JobId, Requirement, WorkerId};
 
 /// A pending job, reduced to what placement looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,10 @@ pub struct Candidate {
     /// Order of submission: smaller is older.
     pub seq: u64,
     pub requirement: Requirement,
+    /// Positions in the view's `limits` that a start counts against.
+    pub limits: Vec<usize>,
+    /// Workers on which it failed before: taken only when no other one asks.
+    pub avoid: Vec<WorkerId>,
 }
 
 impl Candidate {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use muster_domain::Requirement;
+use muster_domain::{Requirement, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::order::Candidate;
@@ -14,6 +14,8 @@ pub struct View {
     pub workers: Vec<WorkerView>,
     /// In any order; the pass sorts them.
     pub candidates: Vec<Candidate>,
+    /// How many more jobs may start under each limit (a concurrency key, the rate of a queue).
+    pub limits: Vec<u32>,
 }
 
 /// A decision: positions in the view's lists.
@@ -31,30 +33,44 @@ pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
     order.sort_by_key(|index| view.candidates[*index].key());
     // Room only shrinks during a pass, so a requirement that found none need not be tried again.
     let mut hopeless: HashSet<&Requirement> = HashSet::new();
+    let mut limits = view.limits.clone();
     let mut placements = Vec::new();
     for index in order {
         if wanted == 0 {
             break;
         }
-        let need = &view.candidates[index].requirement;
-        if hopeless.contains(need) {
+        let candidate = &view.candidates[index];
+        let need = &candidate.requirement;
+        let exhausted = candidate.limits.iter().any(|limit| limits.get(*limit) == Some(&0));
+        if exhausted || hopeless.contains(need) {
             continue;
         }
-        let Some(chosen) = best(&workers, need, scoring) else {
+        let Some(chosen) = best(&workers, candidate, scoring) else {
             hopeless.insert(need);
             continue;
         };
         workers[chosen].take(need);
+        for limit in &candidate.limits {
+            if let Some(left) = limits.get_mut(*limit) {
+                *left -= 1;
+            }
+        }
         wanted -= 1;
         placements.push(Placement { candidate: index, worker: chosen });
     }
     placements
 }
 
-fn best(workers: &[WorkerView], need: &Requirement, scoring: Scoring) -> Option<usize> {
-    (0..workers.len())
-        .filter(|index| workers[*index].wants > 0 && workers[*index].has_room_for(need))
-        .min_by(|a, b| score::compare(scoring, need, &workers[*a], &workers[*b]))
+fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Option<usize> {
+    let need = &candidate.requirement;
+    let avoided =
+        |worker: &WorkerView| worker.id.as_ref().is_some_and(|id: &WorkerId| candidate.avoid.contains(id));
+    (0..workers.len()).filter(|index| workers[*index].wants > 0 && workers[*index].has_room_for(need)).min_by(
+        |a, b| {
+            let (a, b) = (&workers[*a], &workers[*b]);
+            avoided(a).cmp(&avoided(b)).then_with(|| score::compare(scoring, need, a, b))
+        },
+    )
 }
 
 #[cfg(test)]
@@ -85,7 +101,14 @@ mod tests {
     fn candidate(seq: u64, priority: i32, memory_mb: u64) -> Candidate {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&seq.to_be_bytes());
-        Candidate { id: JobId::from_random(bytes), priority, seq, requirement: need(memory_mb) }
+        Candidate {
+            id: JobId::from_random(bytes),
+            priority,
+            seq,
+            requirement: need(memory_mb),
+            limits: Vec::new(),
+            avoid: Vec::new(),
+        }
     }
 
     fn placed(view: &View) -> Vec<(u64, String)> {
@@ -101,7 +124,7 @@ mod tests {
     fn priority_then_age_decides_who_goes_first() {
         let candidates =
             vec![candidate(1, 0, 10), candidate(2, 5, 10), candidate(3, 5, 10), candidate(4, -1, 10)];
-        let view = View { workers: vec![worker("w", 100, 3)], candidates };
+        let view = View { workers: vec![worker("w", 100, 3)], candidates, ..View::default() };
         let order: Vec<u64> = placed(&view).into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(order, [2, 3, 1]);
     }
@@ -111,6 +134,7 @@ mod tests {
         let view = View {
             workers: vec![worker("w", 100, 9)],
             candidates: vec![candidate(1, 9, 999_999), candidate(2, 0, 60), candidate(3, 0, 60)],
+            ..View::default()
         };
         assert_eq!(placed(&view), [(2, "w".to_owned())]);
     }
@@ -120,6 +144,7 @@ mod tests {
         let view = View {
             workers: vec![worker("silent", 100, 0), worker("asks", 500, 1)],
             candidates: vec![candidate(1, 0, 10)],
+            ..View::default()
         };
         assert_eq!(placed(&view), [(1, "asks".to_owned())]);
     }
@@ -128,10 +153,36 @@ mod tests {
     fn tags_are_required_of_registered_workers_and_not_of_unknown_claimers() {
         let mut tagged = candidate(1, 0, 0);
         tagged.requirement.tags.insert("a100".to_owned());
-        let view = View { workers: vec![worker("plain", 10, 1)], candidates: vec![tagged.clone()] };
+        let view = View {
+            workers: vec![worker("plain", 10, 1)],
+            candidates: vec![tagged.clone()],
+            ..View::default()
+        };
         assert_eq!(placed(&view), []);
         let anonymous = WorkerView { total: None, id: Some(WorkerId::new("anyone")), ..worker("x", 0, 1) };
-        assert_eq!(placed(&View { workers: vec![anonymous], candidates: vec![tagged] }).len(), 1);
+        assert_eq!(
+            placed(&View { workers: vec![anonymous], candidates: vec![tagged], ..View::default() }).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_used_up_lets_others_pass() {
+        let limited = |seq| Candidate { limits: vec![0], ..candidate(seq, 5, 1) };
+        let candidates = vec![limited(1), limited(2), candidate(3, 0, 1)];
+        let view = View { workers: vec![worker("w", 100, 9)], candidates, limits: vec![1] };
+        let order: Vec<u64> = placed(&view).into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(order, [1, 3]);
+    }
+
+    #[test]
+    fn another_worker_is_preferred_after_a_failure() {
+        let again = Candidate { avoid: vec![WorkerId::new("a")], ..candidate(1, 0, 1) };
+        let both = vec![worker("a", 5, 1), worker("b", 500, 1)];
+        let view = View { workers: both, candidates: vec![again.clone()], ..View::default() };
+        assert_eq!(placed(&view), [(1, "b".to_owned())]);
+        let alone = View { workers: vec![worker("a", 5, 1)], candidates: vec![again], ..View::default() };
+        assert_eq!(placed(&alone), [(1, "a".to_owned())]);
     }
 
     proptest! {
@@ -146,7 +197,7 @@ mod tests {
                 .collect();
             let candidates: Vec<Candidate> = jobs.iter().enumerate()
                 .map(|(i, (memory, priority))| candidate(i as u64, *priority, *memory)).collect();
-            let view = View { workers, candidates };
+            let view = View { workers, candidates, ..View::default() };
             let placements = place(&view, if spread { Scoring::Spread } else { Scoring::BestFit });
             let mut after = view.workers.clone();
             let mut taken = HashSet::new();

@@ -20,6 +20,8 @@ pub enum ReportKind {
     Done,
     /// Any other end: exit code, signal, or the process could not be started.
     Failed,
+    /// Stopped by the worker because the attempt ran longer than the job allows.
+    TimedOut,
     /// Handed back unfinished (worker shutdown, or claimed ahead and not started); costs no attempt.
     Released,
     /// Ended because of a stop order.
@@ -39,6 +41,10 @@ pub struct JobReport {
     /// What went wrong, in words, where the exit says too little.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the job left in the file named by `MUSTER_OUTPUT`: an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub outputs: Option<serde_json::Value>,
 }
 
 /// The body of `POST /workers/{id}/sync`. Every part may be empty.
@@ -87,6 +93,9 @@ pub struct StopOrder {
     pub reason: String,
     /// Milliseconds between the polite signal and the kill.
     pub grace_ms: u64,
+    /// The polite signal; SIGTERM when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
 }
 
 /// The answer to a sync.

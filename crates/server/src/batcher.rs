@@ -117,6 +117,7 @@ fn hand_back(job: &Job) -> Command {
         kind: ReportKind::Released,
         exit: Exit::default(),
         message,
+        outputs: None,
     })
 }
 

@@ -174,6 +174,13 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::UnknownDependency { .. } => (S::BAD_REQUEST, "unknown_dependency", Some("depends_on")),
         Rejection::DependencyCycle { .. } => (S::BAD_REQUEST, "dependency_cycle", Some("depends_on")),
         Rejection::DuplicateReference { .. } => (S::BAD_REQUEST, "duplicate_reference", Some("ref")),
+        Rejection::NotWaiting { .. } => (S::CONFLICT, "job_not_waiting", None),
+        Rejection::NotEnded { .. } => (S::CONFLICT, "job_not_ended", None),
+        Rejection::EndedByAncestor { .. } => (S::CONFLICT, "ended_by_ancestor", None),
+        Rejection::SetNotFound { .. } => (S::NOT_FOUND, "set_not_found", None),
+        Rejection::DuplicateStep { .. } => (S::CONFLICT, "duplicate_step", Some("steps")),
+        Rejection::QueueFull { .. } => (S::TOO_MANY_REQUESTS, "queue_full", Some("queue_name")),
+        Rejection::TooManyQueued { .. } => (S::TOO_MANY_REQUESTS, "too_many_queued", None),
         Rejection::BatchRefused { .. } => (S::BAD_REQUEST, "batch_refused", None),
     }
 }

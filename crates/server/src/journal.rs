@@ -55,13 +55,34 @@ pub(crate) fn note(event: &Event) {
             EndReason::DependencyFailed { .. } | EndReason::DependencyCancelled { .. } => {
                 tracing::warn!(job_id, %reason, "job ended with its dependency");
             }
-            EndReason::Attempt { .. } | EndReason::Cancelled { .. } | EndReason::WorkerLost { .. } => {}
+            EndReason::Deadline | EndReason::Timeout => tracing::warn!(job_id, %reason, "job failed"),
+            EndReason::Attempt { .. }
+            | EndReason::Cancelled { .. }
+            | EndReason::Skipped { .. }
+            | EndReason::WorkerLost { .. } => {}
         },
         EventKind::WorkerOffline => {
             let worker_id = event.worker.as_ref().map(tracing::field::display);
             tracing::warn!(worker_id, "worker offline");
         }
-        EventKind::Submitted { .. }
+        EventKind::Requeued { cause: RequeueCause::Poison { workers }, .. } => {
+            tracing::error!(job_id, ?workers, "job held: its workers were lost one after the other");
+        }
+        EventKind::WorkerQuarantined { evidence } => {
+            let worker_id = event.worker.as_ref().map(tracing::field::display);
+            tracing::error!(worker_id, ?evidence, "worker in quarantine");
+        }
+        EventKind::WorkerReleased { reason } => {
+            let worker_id = event.worker.as_ref().map(tracing::field::display);
+            tracing::info!(worker_id, reason, "worker out of quarantine");
+        }
+        EventKind::Due
+        | EventKind::Held { .. }
+        | EventKind::Released
+        | EventKind::RetryRequested
+        | EventKind::Edited { .. }
+        | EventKind::QueueChanged
+        | EventKind::Submitted { .. }
         | EventKind::Unblocked
         | EventKind::Claimed { .. }
         | EventKind::Requeued { .. }

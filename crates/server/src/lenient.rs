@@ -124,8 +124,8 @@ macro_rules! lenient_object {
                         A: ::serde::de::MapAccess<'de>,
                     {
                         let mut object = $name::default();
-                        while let Some(key) = map.next_key::<Key>()? {
-                            match key {
+                        while let Some(found) = map.next_key::<Key>()? {
+                            match found {
                                 $( Key::$field => {
                                     if let Some(value) = map.next_value::<Option<$type>>()? {
                                         object.$field = Some(value);

@@ -6,7 +6,8 @@
 mod app;
 mod batcher;
 pub mod clock;
-pub mod config;
+pub mod conditions;
+mod config;
 mod dispatcher;
 pub mod duration;
 mod edge;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_domain::limits::{DEFAULT_MAX_ATTEMPTS, MAX_ATTEMPTS};
-use muster_domain::{JobSpec, Program, QueueName, Resources, Span};
+use muster_domain::{Hold, JobSpec, Program, QueueName, Resources, Span};
 use muster_store::NewJob;
 
+use crate::conditions::{self, ConcurrencyBody, RetryBody, UniqueBody};
 use crate::config::{Limits, ServerConfig};
 use crate::error::ApiError;
 use crate::ids;
@@ -46,6 +47,18 @@ lenient_object! {
         grace_seconds: i64 = "grace_seconds",
         gang_size: i64 = "gang_size",
         idempotency_key: String = "idempotency_key",
+        timeout_seconds: f64 = "timeout_seconds" | "timeout",
+        not_before: String = "not_before",
+        delay_seconds: f64 = "delay_seconds",
+        deadline: String = "deadline",
+        stop_signal: String = "stop_signal",
+        hold: bool = "hold",
+        retry: RetryBody = "retry",
+        concurrency: ConcurrencyBody = "concurrency",
+        unique: UniqueBody = "unique",
+        rule: String = "rule",
+        rules: BTreeMap<String, String> = "rules",
+        if_unmet: String = "if_unmet",
     }
 }
 
@@ -123,8 +136,10 @@ impl SubmitBody {
             return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
         }
         let reference = optional("ref", self.reference.take(), limits.name)?;
+        let rules = conditions::rules(&depends_on, self.rule.take(), self.rules.take())?;
+        let hold = self.hold.unwrap_or(false).then_some(Hold::Asked { message: None });
         let spec = self.spec(program, config)?;
-        Ok(NewJob { id: ids::job(), spec: Arc::new(spec), reference, depends_on })
+        Ok(NewJob { id: ids::job(), spec: Arc::new(spec), hold, reference, depends_on, rules, member: None })
     }
 
     fn program(&mut self, limits: &Limits) -> Result<Program, ApiError> {
@@ -168,6 +183,15 @@ impl SubmitBody {
             priority: check_priority(self.priority.unwrap_or(0))?,
             max_attempts: check_attempts(self.max_retries)?,
             depends_on: Vec::new(),
+            rules: Vec::new(),
+            if_unmet: conditions::if_unmet(self.if_unmet)?,
+            unique: self.unique.map(|unique| unique.check(limits)).transpose()?,
+            stop_signal: conditions::stop_signal(self.stop_signal)?,
+            timeout: conditions::seconds("timeout_seconds", self.timeout_seconds)?,
+            not_before: conditions::not_before(self.not_before, self.delay_seconds)?,
+            deadline: conditions::time("deadline", self.deadline)?,
+            concurrency: self.concurrency.map(|limit| limit.check(limits)).transpose()?,
+            retry: self.retry.map(RetryBody::check).transpose()?.unwrap_or_default(),
             grace: check_grace(self.grace_seconds, config)?,
             idempotency_key: optional("idempotency_key", self.idempotency_key, limits.name)?,
             gang: None,

@@ -70,7 +70,8 @@ impl FakeStore {
             Command::Claim(ask) => {
                 let mut jobs = self.jobs.lock().unwrap();
                 let count = jobs.len().min(ask.max as usize);
-                let claimed = jobs.drain(..count).map(|job| Claimed { job, checkpoint: None });
+                let claimed =
+                    jobs.drain(..count).map(|job| Claimed { job, checkpoint: None, inputs: Vec::new() });
                 Outcome::Claimed(claimed.collect())
             }
             _ => Outcome::WorkerSeen,

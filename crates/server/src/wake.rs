@@ -4,11 +4,11 @@
 //! which the next listener compares with the one it has seen.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt as _;
-use muster_domain::WorkerId;
+use muster_domain::{Timestamp, WorkerId};
 use muster_store::{Store, Wake};
 use tokio::sync::{Notify, watch};
 
@@ -22,6 +22,9 @@ pub(crate) struct WakeHub {
     dispatcher: Notify,
     flagged: Mutex<HashSet<WorkerId>>,
     events: watch::Sender<u64>,
+    /// The earliest alarm that the reaper has not seen, in microseconds; the greatest number when there is none.
+    alarm: AtomicI64,
+    reaper: Notify,
 }
 
 impl WakeHub {
@@ -31,6 +34,8 @@ impl WakeHub {
             dispatcher: Notify::new(),
             flagged: Mutex::new(HashSet::new()),
             events: watch::Sender::new(0),
+            alarm: AtomicI64::new(i64::MAX),
+            reaper: Notify::new(),
         }
     }
 
@@ -49,9 +54,29 @@ impl WakeHub {
         if wake.work || !wake.stops.is_empty() {
             self.dispatcher.notify_one();
         }
+        if let Some(alarm) = wake.alarm {
+            self.alarm.fetch_min(alarm.as_micros(), Ordering::AcqRel);
+            self.reaper.notify_one();
+        }
         if wake.events {
             self.events.send_modify(|generation| *generation += 1);
         }
+    }
+
+    /// Waits until a job has set an alarm that rings before `planned`; `None` stands for never.
+    pub(crate) async fn alarm_before(&self, planned: Option<Timestamp>) {
+        loop {
+            let earliest = self.alarm.load(Ordering::Acquire);
+            if earliest < planned.map_or(i64::MAX, Timestamp::as_micros) {
+                return;
+            }
+            self.reaper.notified().await;
+        }
+    }
+
+    /// Forgets the alarms: the sweep that follows sees them all.
+    pub(crate) fn forget_alarms(&self) {
+        self.alarm.store(i64::MAX, Ordering::Release);
     }
 
     /// Changes with every commit that may have made work claimable.

@@ -1,7 +1,7 @@
 //! What workers hold, what is overdue, and what retention may remove.
 
 use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
-use muster_store::Usage;
+use muster_store::{Oldest, Usage};
 use tokio_postgres::Row;
 
 use crate::error::during;
@@ -45,17 +45,23 @@ impl PostgresTx {
         self.select_ids("read overdue stops", sql, before, limit).await
     }
 
-    pub(crate) async fn select_oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
+    pub(crate) async fn select_alarms(&mut self, now: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql = "SELECT id FROM jobs WHERE alarm_at <= $1 ORDER BY alarm_at, id LIMIT $2";
+        self.select_ids("read alarms", sql, now, limit).await
+    }
+
+    pub(crate) async fn select_oldest(&mut self) -> Done<Oldest> {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
-                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting')";
+                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting'), \
+                          (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL)";
         let rows = self.query(OPERATION, sql, &[]).await?;
-        let Some(row) = rows.first() else { return Ok((None, None)) };
+        let Some(row) = rows.first() else { return Ok(Oldest::default()) };
         let time = |column: usize| {
             let micros = row.try_get::<_, Option<i64>>(column).map_err(during(OPERATION))?;
             Ok(micros.map(Timestamp::from_micros))
         };
-        Ok((time(0)?, time(1)?))
+        Ok(Oldest { sign: time(0)?, stop: time(1)?, alarm: time(2)? })
     }
 
     pub(crate) async fn select_finished(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {

@@ -3,24 +3,25 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use muster_domain::{Job, JobId};
+use muster_domain::{Job, JobId, Rule};
 use muster_store::Edge;
 use muster_store::row::JobRow;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use crate::error::{during, failed};
+use crate::error::{corrupt, during, failed};
 use crate::row::{self, JOB_COLUMNS, column, job_rows, make_storable, storable, storable_option, uuids};
 use crate::tx::{Done, PostgresTx, Target};
 
 const DRAW: &str = "SELECT array_agg(nextval('jobs_seq_seq')) FROM generate_series(1, $1::bigint)";
 
-const INSERT: Target<31> = Target {
+const INSERT: Target<38> = Target {
     operation: "insert jobs",
     sql: "COPY jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, \
           created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, \
           waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, \
-          idempotency_key, gang_id, reason, tags, spec) FROM STDIN BINARY",
+          idempotency_key, gang_id, reason, tags, spec, alarm_at, extra, \
+          concurrency_key, unique_key, set_id, step, set_index) FROM STDIN BINARY",
     types: [
         Type::INT8,
         Type::UUID,
@@ -53,6 +54,13 @@ const INSERT: Target<31> = Target {
         Type::TEXT,
         Type::TEXT_ARRAY,
         Type::TEXT,
+        Type::INT8,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::UUID,
+        Type::TEXT,
+        Type::INT4,
     ],
 };
 
@@ -73,7 +81,15 @@ struct NewRow<'j> {
 impl<'j> NewRow<'j> {
     fn of(job: &'j Job) -> Self {
         let mut row = JobRow::from(job);
-        for text in [&mut row.worker_id, &mut row.queue, &mut row.name, &mut row.idempotency_key] {
+        for text in [
+            &mut row.worker_id,
+            &mut row.queue,
+            &mut row.name,
+            &mut row.idempotency_key,
+            &mut row.concurrency_key,
+            &mut row.unique_key,
+            &mut row.step,
+        ] {
             make_storable(text);
         }
         let tags = &job.spec.tags;
@@ -81,7 +97,7 @@ impl<'j> NewRow<'j> {
         Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags }
     }
 
-    fn fields(&self) -> [&(dyn ToSql + Sync); 31] {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 38] {
         let row = &self.row;
         [
             &row.seq,
@@ -115,6 +131,13 @@ impl<'j> NewRow<'j> {
             &row.reason,
             &self.tags,
             &row.spec,
+            &row.alarm_at,
+            &row.extra,
+            &row.concurrency_key,
+            &row.unique_key,
+            &row.set_id,
+            &row.step,
+            &row.set_index,
         ]
     }
 }
@@ -123,16 +146,26 @@ impl<'j> NewRow<'j> {
 /// each value; reading a number out of an array of numbers by its place costs almost nothing, so long as none
 /// is missing. Therefore numbers come so, with a number that stands for none.
 const UPDATE: &str = "UPDATE jobs SET status = new.status, closed_by = new.closed_by, \
-    worker_id = new.worker_id, reason = new.reason, \
-    attempts = ($6::int[])[place], lease = ($7::bigint[])[place], preemption_epoch = ($8::int[])[place], reservation_epoch = ($9::int[])[place], \
-    ready_at = ($10::bigint[])[place], started_at = nullif(($11::bigint[])[place], $22), last_heartbeat = nullif(($12::bigint[])[place], $22), \
-    sign_at = nullif(($13::bigint[])[place], $22), reserved_at = nullif(($14::bigint[])[place], $22), \
-    drain_started_at = nullif(($15::bigint[])[place], $22), done_at = nullif(($16::bigint[])[place], $22), \
-    waiting_on = nullif(($17::bigint[])[place], $22), closed_lease = nullif(($18::bigint[])[place], $22), \
-    exit_code = nullif(($19::bigint[])[place], $22), exit_signal = nullif(($20::bigint[])[place], $22), \
-    checkpoint_bytes = nullif(($21::bigint[])[place], $22) \
-    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY \
-    AS new (seq, status, closed_by, worker_id, reason, place) WHERE jobs.seq = new.seq";
+    worker_id = new.worker_id, reason = new.reason, extra = new.extra, \
+    attempts = ($7::int[])[place], lease = ($8::bigint[])[place], preemption_epoch = ($9::int[])[place], reservation_epoch = ($10::int[])[place], \
+    ready_at = ($11::bigint[])[place], started_at = nullif(($12::bigint[])[place], $23), last_heartbeat = nullif(($13::bigint[])[place], $23), \
+    sign_at = nullif(($14::bigint[])[place], $23), reserved_at = nullif(($15::bigint[])[place], $23), \
+    drain_started_at = nullif(($16::bigint[])[place], $23), done_at = nullif(($17::bigint[])[place], $23), \
+    waiting_on = nullif(($18::bigint[])[place], $23), closed_lease = nullif(($19::bigint[])[place], $23), \
+    exit_code = nullif(($20::bigint[])[place], $23), exit_signal = nullif(($21::bigint[])[place], $23), \
+    checkpoint_bytes = nullif(($22::bigint[])[place], $23), \
+    alarm_at = nullif(($24::bigint[])[place], $23) \
+    FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) WITH ORDINALITY \
+    AS new (seq, status, closed_by, worker_id, reason, extra, place) WHERE jobs.seq = new.seq";
+
+/// What changes only when a waiting job is edited.
+const REWRITE: &str = "UPDATE jobs SET priority = new.priority, shape = new.shape, alarm_at = new.alarm_at, \
+    spec = new.spec FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[]) \
+    AS new (seq, priority, shape, alarm_at, spec) WHERE jobs.seq = new.seq";
+
+/// Whoever inserts jobs with a unique key holds this lock until the end of the transaction; the keys are sorted.
+const LOCK_UNIQUE: &str = "SELECT pg_advisory_xact_lock(hashtextextended(key, 2)) \
+    FROM unnest($1::text[]) AS wanted (key)";
 
 /// Stands for none in arrays of numbers; no time, number or code is that small.
 const NONE: i64 = i64::MIN;
@@ -189,6 +222,7 @@ impl PostgresTx {
                     &column(rows, |row| row.closed_by),
                     &column(rows, |row| storable_option(&row.worker_id)),
                     &column(rows, |row| row.reason.as_deref()),
+                    &column(rows, |row| row.extra.as_deref()),
                     &column(rows, |row| row.attempts),
                     &column(rows, |row| row.lease),
                     &column(rows, |row| row.preemption_epoch),
@@ -206,6 +240,7 @@ impl PostgresTx {
                     &column(rows, |row| or_none(row.exit_signal)),
                     &column(rows, |row| or_none(row.checkpoint_bytes)),
                     &NONE,
+                    &column(rows, |row| or_none(row.alarm_at)),
                 ],
             )
             .await?;
@@ -213,6 +248,38 @@ impl PostgresTx {
             return Err(failed("update jobs", "not every job is stored"));
         }
         Ok(())
+    }
+
+    /// Writes what an edit changes.
+    pub(crate) async fn rewrite(&mut self, jobs: &[Job]) -> Done<()> {
+        let rows = &job_rows(jobs);
+        let values: [&(dyn ToSql + Sync); 5] = [
+            &column(rows, |row| row.seq),
+            &column(rows, |row| row.priority),
+            &column(rows, |row| row.shape),
+            &column(rows, |row| row.alarm_at),
+            &column(rows, |row| row.spec.as_str()),
+        ];
+        self.execute("rewrite jobs", REWRITE, &values).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn lock_and_find_unique(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        const OPERATION: &str = "find unique jobs";
+        let mut stored: Vec<_> = keys.iter().map(|key| storable(key)).collect();
+        stored.sort_unstable();
+        self.query(OPERATION, LOCK_UNIQUE, &[&stored]).await?;
+        // A statement of its own: it must see what was committed before the lock was had.
+        let sql = "SELECT DISTINCT ON (unique_key) unique_key, id FROM jobs \
+                   WHERE unique_key = ANY($1) AND done_at IS NULL ORDER BY unique_key, seq";
+        let rows = self.query(OPERATION, sql, &[&stored]).await?;
+        let mut found: HashMap<String, JobId> = HashMap::new();
+        for row in &rows {
+            let id: Uuid = row.try_get(1).map_err(during(OPERATION))?;
+            found.insert(row.try_get(0).map_err(during(OPERATION))?, JobId::from_uuid(id));
+        }
+        let one = |key: &String| Some((key.clone(), *found.get(storable(key).as_ref())?));
+        Ok(keys.iter().filter_map(one).collect())
     }
 
     /// Locks in id order like everybody else, then removes.
@@ -256,9 +323,11 @@ impl PostgresTx {
         self.learn(edges.iter().flat_map(|edge| [edge.parent, edge.child])).await?;
         let parents = edges.iter().map(|edge| self.seq(edge.parent)).collect::<Done<Vec<i64>>>()?;
         let children = edges.iter().map(|edge| self.seq(edge.child)).collect::<Done<Vec<i64>>>()?;
-        let sql = "INSERT INTO edges (parent, child) SELECT parent, child \
-                   FROM unnest($1::bigint[], $2::bigint[]) AS new (parent, child) ON CONFLICT DO NOTHING";
-        self.execute("insert edges", sql, &[&parents, &children]).await?;
+        let rules: Vec<i16> = edges.iter().map(|edge| i16::from(edge.rule.number())).collect();
+        let sql = "INSERT INTO edges (parent, child, rule) SELECT parent, child, rule \
+                   FROM unnest($1::bigint[], $2::bigint[], $3::smallint[]) AS new (parent, child, rule) \
+                   ON CONFLICT DO NOTHING";
+        self.execute("insert edges", sql, &[&parents, &children, &rules]).await?;
         Ok(())
     }
 
@@ -271,14 +340,17 @@ impl PostgresTx {
             return Ok(Vec::new());
         }
         let seqs: Vec<i64> = by_seq.keys().copied().collect();
-        let sql = "SELECT edges.parent, child.id FROM edges JOIN jobs AS child ON child.seq = edges.child \
+        let sql = "SELECT edges.parent, child.id, edges.rule FROM edges JOIN jobs AS child ON child.seq = edges.child \
                    WHERE edges.parent = ANY($1)";
         let mut edges = Vec::new();
         for row in self.query(OPERATION, sql, &[&seqs]).await? {
             let parent: i64 = row.try_get(0).map_err(during(OPERATION))?;
             let child = JobId::from_uuid(row.try_get(1).map_err(during(OPERATION))?);
+            let number: i16 = row.try_get(2).map_err(during(OPERATION))?;
+            let rule = u8::try_from(number).ok().and_then(Rule::numbered);
+            let rule = rule.ok_or_else(|| corrupt("edges", format!("rule {number}")))?;
             if let Some(parent) = by_seq.get(&parent) {
-                edges.push(Edge { parent: *parent, child });
+                edges.push(Edge { parent: *parent, child, rule });
             }
         }
         Ok(edges)

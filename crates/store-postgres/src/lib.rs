@@ -9,6 +9,7 @@
 
 mod error;
 mod events;
+mod gates;
 mod held;
 mod jobs;
 mod leadership;
@@ -19,6 +20,7 @@ mod pending;
 mod plans_tests;
 mod pool;
 mod row;
+mod sets;
 mod store;
 mod tx;
 mod wakes;

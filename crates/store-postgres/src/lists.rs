@@ -1,7 +1,5 @@
 //! Lists of jobs for people, and numbers for gauges.
 
-use std::collections::BTreeMap;
-
 use muster_domain::{Job, Status};
 use muster_store::{Counts, JobFilter};
 use tokio_postgres::types::ToSql;
@@ -38,6 +36,12 @@ impl Listing {
         }
         if let Some(name) = &filter.name {
             listing.add("jobs.name = ?", storable(name).into_owned());
+        }
+        if let Some(set) = filter.set {
+            listing.add("jobs.set_id = ?", set.as_uuid());
+        }
+        if let Some(step) = &filter.step {
+            listing.add("jobs.step = ?", storable(step).into_owned());
         }
         if let Some(tag) = &filter.tag {
             listing.add("? = ANY(jobs.tags)", storable(tag).into_owned());
@@ -79,24 +83,28 @@ impl PostgresTx {
 
     pub(crate) async fn count_unfinished(&mut self) -> Done<Counts> {
         const OPERATION: &str = "count jobs";
-        let sql = "SELECT status, ''::text, count(*) FROM jobs \
-                       WHERE status IN ('blocked', 'preempted') GROUP BY status \
-                   UNION ALL SELECT status, ''::text, count(*) FROM jobs \
-                       WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status \
+        let sql = "SELECT status, coalesce(queue, ''), count(*) FROM jobs \
+                       WHERE status IN ('blocked', 'preempted', 'delayed', 'held') GROUP BY status, queue \
+                   UNION ALL SELECT status, coalesce(queue, ''), count(*) FROM jobs \
+                       WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status, queue \
                    UNION ALL SELECT 'pending', coalesce(queue, ''), count(*) FROM jobs \
                        WHERE status = 'pending' GROUP BY queue";
-        let mut jobs: BTreeMap<Status, u64> = BTreeMap::new();
-        let mut pending_by_queue: BTreeMap<String, u64> = BTreeMap::new();
+        let mut counts = Counts::default();
         for row in self.query(OPERATION, sql, &[]).await? {
             let name: String = row.try_get(0).map_err(during(OPERATION))?;
             let queue: String = row.try_get(1).map_err(during(OPERATION))?;
             let count = row.try_get::<_, i64>(2).map_err(during(OPERATION))? as u64;
             let status = Status::parse(&name).ok_or_else(|| corrupt("jobs", format!("status {name:?}")))?;
-            *jobs.entry(status).or_default() += count;
+            *counts.jobs.entry(status).or_default() += count;
             if status == Status::Pending {
-                *pending_by_queue.entry(queue).or_default() += count;
+                *counts.pending_by_queue.entry(queue.clone()).or_default() += count;
+            }
+            if status.holds_capacity() {
+                *counts.held_by_queue.entry(queue).or_default() += count;
+            } else if status != Status::Preempted {
+                *counts.waiting_by_queue.entry(queue).or_default() += count;
             }
         }
-        Ok(Counts { jobs, pending_by_queue })
+        Ok(counts)
     }
 }

@@ -17,8 +17,14 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("../migrations/0001_initial.sql") },
+    Migration {
+        version: 2,
+        name: "waiting_and_gates",
+        sql: include_str!("../migrations/0002_waiting_and_gates.sql"),
+    },
+];
 
 /// The key under which instances wait for each other; "muster" in ASCII.
 const LOCK: i64 = 0x6d75_7374_6572;

@@ -1,6 +1,6 @@
 //! Pending work: shapes, the head of the queue of each shape, and what goes before a job.
 
-use muster_domain::{Job, Requirement, ShapeId};
+use muster_domain::{Job, Shape, ShapeId};
 
 use crate::error::during;
 use crate::row::{self, JOB_COLUMNS, sql_limit, to_json};
@@ -20,16 +20,16 @@ fn hop(those: &str) -> String {
 }
 
 impl PostgresTx {
-    pub(crate) async fn select_shapes(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+    pub(crate) async fn select_shapes(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Shape)>> {
         let ids: Vec<i64> = shapes.iter().map(|shape| shape.0).collect();
         let sql = "SELECT id, requirement FROM shapes WHERE id = ANY($1)";
         let rows = self.query("read shapes", sql, &[&ids]).await?;
         rows.iter().map(row::read_shape).collect()
     }
 
-    pub(crate) async fn write_shapes(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+    pub(crate) async fn write_shapes(&mut self, shapes: &[(ShapeId, Shape)]) -> Done<()> {
         let ids: Vec<i64> = shapes.iter().map(|(shape, _)| shape.0).collect();
-        let texts = shapes.iter().map(|(_, need)| to_json(need)).collect::<Done<Vec<String>>>()?;
+        let texts = shapes.iter().map(|(_, shape)| to_json(shape)).collect::<Done<Vec<String>>>()?;
         let sql = "INSERT INTO shapes (id, requirement) SELECT id, requirement \
                    FROM unnest($1::bigint[], $2::text[]) AS new (id, requirement) ORDER BY id \
                    ON CONFLICT DO NOTHING";
@@ -37,7 +37,7 @@ impl PostgresTx {
         Ok(())
     }
 
-    pub(crate) async fn select_pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
+    pub(crate) async fn select_pending_shapes(&mut self) -> Done<Vec<(ShapeId, Shape)>> {
         let sql = format!(
             "{} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape",
             hop("AND gang_id IS NULL")

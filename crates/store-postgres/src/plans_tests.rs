@@ -55,12 +55,12 @@ async fn check(mut tx: PostgresTx) {
     let shapes = [ShapeId(0), ShapeId(1)];
     assert_eq!(reads_at_most!(20, tx.lock_heads(&shapes, 5)).len(), 10);
     reads_at_most!(0, tx.jobs_by_key(&["k".to_owned()]));
-    reads_at_most!(2, tx.requirements(&shapes));
+    reads_at_most!(2, tx.shapes(&shapes));
     assert_eq!(reads_at_most!(40, tx.usage(&workers)).iter().map(|usage| usage.jobs).sum::<u32>(), 20);
     assert_eq!(reads_at_most!(20, tx.stopping_jobs(&workers)).len(), 10);
     assert_eq!(reads_at_most!(12, tx.silent_jobs(late, 5)).len(), 5);
     assert_eq!(reads_at_most!(12, tx.overdue_stops(late, 5)).len(), 5);
-    reads_at_most!(4, tx.oldest_signs());
+    reads_at_most!(4, tx.oldest());
     assert_eq!(reads_at_most!(40, tx.finished_jobs(late, 3)).len(), 3);
     let running = JobFilter { statuses: vec![Status::Running], ..JobFilter::default() };
     assert_eq!(reads_at_most!(20, tx.list_jobs(&running)).len(), 10);

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use muster_domain::{
-    Event, EventKind, Job, JobId, Requirement, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
+    Event, EventKind, Health, Job, JobId, Shape, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
 };
 use muster_store::StoreError;
 use muster_store::row::JobRow;
@@ -23,7 +23,8 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.started_at, jobs.last_heartbeat, jobs.sign_at, jobs.reserved_at, jobs.drain_started_at, jobs.done_at, \
     jobs.waiting_on, jobs.closed_lease, jobs.closed_by, jobs.exit_code, jobs.exit_signal, \
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
-    jobs.reason, jobs.spec";
+    jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
+    jobs.set_id, jobs.step, jobs.set_index";
 
 /// Rows as columns: what `unnest` takes.
 pub(crate) fn column<'r, T>(rows: &'r [JobRow], value: impl Fn(&'r JobRow) -> T) -> Vec<T> {
@@ -109,6 +110,13 @@ fn read_job_row(row: &Row) -> Result<(String, Option<String>, JobRow), tokio_pos
         gang_id: row.try_get(27)?,
         reason: row.try_get(28)?,
         spec: row.try_get(29)?,
+        alarm_at: row.try_get(30)?,
+        extra: row.try_get(31)?,
+        concurrency_key: row.try_get(32)?,
+        unique_key: row.try_get(33)?,
+        set_id: row.try_get(34)?,
+        step: row.try_get(35)?,
+        set_index: row.try_get(36)?,
     };
     Ok((row.try_get(2)?, row.try_get(19)?, values))
 }
@@ -120,7 +128,7 @@ pub(crate) fn read_ids(operation: &'static str, rows: &[Row]) -> Result<Vec<JobI
 
 /// The columns of a worker, in the order of [`read_worker`].
 pub(crate) const WORKER_COLUMNS: &str = "id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at";
+    last_heartbeat, registered_at, health";
 
 pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
     let fail = during("read a worker");
@@ -140,6 +148,10 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
         status: status.ok_or_else(|| corrupt(format!("worker {id}"), "unknown status"))?,
         last_heartbeat: Timestamp::from_micros(row.try_get(8).map_err(&fail)?),
         registered_at: Timestamp::from_micros(row.try_get(9).map_err(&fail)?),
+        health: match row.try_get::<_, Option<String>>(10).map_err(&fail)? {
+            Some(text) => from_json(&text, &id)?,
+            None => Health::default(),
+        },
         id: WorkerId::new(id),
     })
 }
@@ -159,7 +171,7 @@ pub(crate) fn read_event(row: &Row) -> Result<Event, StoreError> {
 }
 
 /// A shape of a row of `id, requirement`.
-pub(crate) fn read_shape(row: &Row) -> Result<(ShapeId, Requirement), StoreError> {
+pub(crate) fn read_shape(row: &Row) -> Result<(ShapeId, Shape), StoreError> {
     let fail = during("read a shape");
     let id: i64 = row.try_get(0).map_err(&fail)?;
     let text: String = row.try_get(1).map_err(&fail)?;
@@ -170,7 +182,7 @@ pub(crate) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreE
     serde_json::to_string(value).map_err(|error| failed("write JSON", error.to_string()))
 }
 
-fn from_json<T: DeserializeOwned>(text: &str, record: &str) -> Result<T, StoreError> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str, record: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| corrupt(record, error.to_string()))
 }
 

@@ -83,6 +83,9 @@ impl PostgresStore {
             | Query::Workers
             | Query::Counts
             | Query::Stops(_)
+            | Query::Queues
+            | Query::Sets(_)
+            | Query::CancelPreview(_)
             | Query::Why(_) => Scope::Snapshot,
         };
         let mut tx = PostgresTx::new(self.client("read").await?, scope);

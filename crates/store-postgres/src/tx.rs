@@ -8,8 +8,12 @@ use std::pin::pin;
 
 use deadpool_postgres::{Client, ClientWrapper, Object};
 use futures::future::try_join;
-use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Timestamp, Worker, WorkerId};
-use muster_store::{Counts, Edge, EventFilter, JobFilter, StoreError, Tx, Usage};
+use muster_domain::{
+    Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp, Worker, WorkerId,
+};
+use muster_store::{
+    Counts, Edge, EventFilter, JobFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
+};
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
@@ -289,12 +293,44 @@ impl Tx for PostgresTx {
         self.write_jobs(jobs).await
     }
 
+    async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()> {
+        self.rewrite(jobs).await
+    }
+
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()> {
         self.remove_jobs(ids).await
     }
 
     async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
         self.select_keys(keys).await
+    }
+
+    async fn lock_unique(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        self.lock_and_find_unique(keys).await
+    }
+
+    async fn insert_sets(&mut self, sets: &mut [JobSet]) -> Done<()> {
+        self.insert_new_sets(sets).await
+    }
+
+    async fn lock_sets(&mut self, ids: &[SetId]) -> Done<Vec<JobSet>> {
+        self.select_and_lock_sets(ids).await
+    }
+
+    async fn update_sets(&mut self, sets: &[JobSet]) -> Done<()> {
+        self.write_sets(sets).await
+    }
+
+    async fn sets(&mut self, filter: &SetFilter) -> Done<Vec<JobSet>> {
+        self.select_sets(filter).await
+    }
+
+    async fn count_sets(&mut self, ids: &[SetId]) -> Done<Vec<SetCount>> {
+        self.count_members(ids).await
+    }
+
+    async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
+        self.remove_empty_sets(before, limit).await
     }
 
     async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {
@@ -305,15 +341,15 @@ impl Tx for PostgresTx {
         self.select_edges(parents).await
     }
 
-    async fn requirements(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+    async fn shapes(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Shape)>> {
         self.select_shapes(shapes).await
     }
 
-    async fn insert_requirements(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+    async fn insert_shapes(&mut self, shapes: &[(ShapeId, Shape)]) -> Done<()> {
         self.write_shapes(shapes).await
     }
 
-    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
+    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Shape)>> {
         self.select_pending_shapes().await
     }
 
@@ -341,12 +377,36 @@ impl Tx for PostgresTx {
         self.select_overdue_stops(before, limit).await
     }
 
-    async fn oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
-        self.select_oldest_signs().await
+    async fn alarms(&mut self, now: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_alarms(now, limit).await
+    }
+
+    async fn oldest(&mut self) -> Done<Oldest> {
+        self.select_oldest().await
     }
 
     async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         self.select_finished(before, limit).await
+    }
+
+    async fn lock_queues(&mut self, names: &[QueueName]) -> Done<Vec<Queue>> {
+        self.select_and_lock_queues(names).await
+    }
+
+    async fn queues(&mut self) -> Done<Vec<Queue>> {
+        self.select_queues().await
+    }
+
+    async fn put_queues(&mut self, queues: &[Queue]) -> Done<()> {
+        self.write_queues(queues).await
+    }
+
+    async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {
+        self.lock_and_count_keys(keys).await
+    }
+
+    async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
+        self.select_holders(key, limit).await
     }
 
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt};
-use muster_domain::WorkerId;
+use muster_domain::{Timestamp, WorkerId};
 use muster_store::Wake;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -31,6 +31,9 @@ struct Payload {
     work: bool,
     #[serde(rename = "e", skip_serializing_if = "is_false")]
     events: bool,
+    /// The earliest alarm, in microseconds since the epoch.
+    #[serde(rename = "t", skip_serializing_if = "Option::is_none")]
+    alarm: Option<i64>,
     #[serde(rename = "s", skip_serializing_if = "Vec::is_empty")]
     stops: Vec<WorkerId>,
     /// More workers have stop orders than could be named.
@@ -51,7 +54,14 @@ pub(crate) fn notification(instance: u64, wake: &Wake) -> Option<String> {
     let mut stops = wake.stops.clone();
     stops.sort_unstable();
     stops.dedup();
-    let mut payload = Payload { instance, work: wake.work, events: wake.events, stops, all_stops: false };
+    let mut payload = Payload {
+        instance,
+        work: wake.work,
+        events: wake.events,
+        alarm: wake.alarm.map(Timestamp::as_micros),
+        stops,
+        all_stops: false,
+    };
     let text = serde_json::to_string(&payload).ok()?;
     if text.len() <= PAYLOAD_LIMIT {
         return Some(text);
@@ -115,7 +125,7 @@ impl Listener {
                 let stops = if missed { workers_to_stop(&line.client).await } else { Vec::new() };
                 self.line = Some(line);
                 self.pause = FIRST_PAUSE;
-                missed.then_some(Wake { work: true, events: true, stops })
+                missed.then_some(Wake { work: true, events: true, alarm: Some(Timestamp::default()), stops })
             }
             Err(error) => {
                 // Also an instance that could not listen from the start has missed what was said.
@@ -153,13 +163,19 @@ fn merge(wake: &mut Wake, own: u64, text: &str) -> bool {
     let payload: Payload = serde_json::from_str(text).unwrap_or(Payload {
         work: true,
         events: true,
+        alarm: Some(0),
         all_stops: true,
         ..Payload::default()
     });
     if payload.instance == own {
         return false;
     }
-    wake.merge(Wake { work: payload.work, events: payload.events, stops: payload.stops });
+    wake.merge(Wake {
+        work: payload.work,
+        events: payload.events,
+        alarm: payload.alarm.map(Timestamp::from_micros),
+        stops: payload.stops,
+    });
     payload.all_stops
 }
 
@@ -201,7 +217,7 @@ mod tests {
 
     fn wake(stops: usize) -> Wake {
         let stops = (0..stops).map(|number| WorkerId::new(format!("worker-{number:04}"))).collect();
-        Wake { work: true, events: false, stops }
+        Wake { work: true, events: false, alarm: Some(Timestamp::from_micros(5)), stops }
     }
 
     #[test]

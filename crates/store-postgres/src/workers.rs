@@ -6,14 +6,15 @@ use crate::row::{self, WORKER_COLUMNS, storable, storable_option, to_json, worke
 use crate::tx::{Done, PostgresTx};
 
 const PUT: &str = "INSERT INTO workers (id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at) \
-    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at \
+    last_heartbeat, registered_at, health) \
+    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at, health \
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], \
-    $8::text[], $9::bigint[], $10::bigint[]) AS new (id, exec_addr, resources, tags, slots, hostname, version, \
-    status, last_heartbeat, registered_at) ORDER BY id \
+    $8::text[], $9::bigint[], $10::bigint[], $11::text[]) AS new (id, exec_addr, resources, tags, slots, hostname, version, \
+    status, last_heartbeat, registered_at, health) ORDER BY id \
     ON CONFLICT (id) DO UPDATE SET exec_addr = excluded.exec_addr, resources = excluded.resources, \
     tags = excluded.tags, slots = excluded.slots, hostname = excluded.hostname, version = excluded.version, \
-    status = excluded.status, last_heartbeat = excluded.last_heartbeat, registered_at = excluded.registered_at";
+    status = excluded.status, last_heartbeat = excluded.last_heartbeat, registered_at = excluded.registered_at, \
+    health = excluded.health";
 
 fn column<'w, T>(workers: &'w [Worker], value: impl Fn(&'w Worker) -> T) -> Vec<T> {
     workers.iter().map(value).collect()
@@ -35,6 +36,9 @@ impl PostgresTx {
     pub(crate) async fn write_workers(&mut self, workers: &[Worker]) -> Done<()> {
         let resources = workers.iter().map(|worker| to_json(&worker.resources)).collect::<Done<Vec<_>>>()?;
         let tags = workers.iter().map(|worker| to_json(&worker.tags)).collect::<Done<Vec<_>>>()?;
+        let health =
+            |worker: &Worker| (!worker.health.is_clean()).then(|| to_json(&worker.health)).transpose();
+        let health = workers.iter().map(health).collect::<Done<Vec<Option<String>>>>()?;
         self.execute(
             "put workers",
             PUT,
@@ -49,6 +53,7 @@ impl PostgresTx {
                 &column(workers, |worker| worker.status.as_str()),
                 &column(workers, |worker| worker.last_heartbeat.as_micros()),
                 &column(workers, |worker| worker.registered_at.as_micros()),
+                &health,
             ],
         )
         .await?;

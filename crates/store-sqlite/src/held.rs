@@ -1,7 +1,8 @@
 //! What workers hold, what is overdue, and what retention may remove.
 
 use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
-use muster_store::Usage;
+use muster_store::{Oldest, Usage};
+use rusqlite::Row;
 
 use crate::error::during;
 use crate::row::{self, JOB_COLUMNS};
@@ -51,14 +52,25 @@ impl SqliteTx<'_> {
         self.select_ids("read overdue stops", sql, before, limit)
     }
 
-    pub(crate) fn select_oldest_signs(&self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
+    pub(crate) fn select_alarms(&self, now: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let sql =
+            "SELECT id FROM jobs INDEXED BY jobs_alarm WHERE alarm_at <= ?1 ORDER BY alarm_at, id LIMIT ?2";
+        self.select_ids("read alarms", sql, now, limit)
+    }
+
+    pub(crate) fn select_oldest(&self) -> Done<Oldest> {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
-                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting')";
+                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting'), \
+                          (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL)";
         let mut statement = self.statement(OPERATION, sql)?;
-        let oldest = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)));
-        let (sign, drain): (Option<i64>, Option<i64>) = oldest.map_err(during(OPERATION))?;
-        Ok((sign.map(Timestamp::from_micros), drain.map(Timestamp::from_micros)))
+        let time = |row: &Row<'_>, column: usize| {
+            row.get::<_, Option<i64>>(column).map(|micros| micros.map(Timestamp::from_micros))
+        };
+        let oldest = statement.query_row([], |row| {
+            Ok(Oldest { sign: time(row, 0)?, stop: time(row, 1)?, alarm: time(row, 2)? })
+        });
+        oldest.map_err(during(OPERATION))
     }
 
     pub(crate) fn select_finished(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {

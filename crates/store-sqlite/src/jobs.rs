@@ -1,11 +1,11 @@
 //! Jobs by id, their dependencies and their checkpoints.
 
-use muster_domain::{Job, JobId};
+use muster_domain::{Job, JobId, Rule};
 use muster_store::Edge;
 use rusqlite::params;
 
-use crate::error::during;
-use crate::row::{self, INSERT_JOB, JOB_COLUMNS, UPDATE_JOB, id_bytes};
+use crate::error::{corrupt, during};
+use crate::row::{self, INSERT_JOB, JOB_COLUMNS, REWRITE_JOB, UPDATE_JOB, id_bytes};
 use crate::tx::{Done, SqliteTx};
 
 impl SqliteTx<'_> {
@@ -15,6 +15,11 @@ impl SqliteTx<'_> {
             self.rows_of_each("read jobs", &sql, ids.iter().map(|id| [id_bytes(*id)]), row::read_job)?;
         self.remember_all(&jobs);
         Ok(jobs)
+    }
+
+    pub(crate) fn rewrite(&self, jobs: &[Job]) -> Done<()> {
+        let mut statement = self.statement("rewrite jobs", REWRITE_JOB)?;
+        jobs.iter().try_for_each(|job| row::rewrite_job(&mut statement, job))
     }
 
     pub(crate) fn remember_all(&mut self, jobs: &[Job]) {
@@ -69,19 +74,33 @@ impl SqliteTx<'_> {
         })
     }
 
+    pub(crate) fn select_unique(&self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        const OPERATION: &str = "find unique jobs";
+        let sql = "SELECT unique_key, id FROM jobs INDEXED BY jobs_by_unique \
+                   WHERE unique_key = ?1 AND done_at IS NULL ORDER BY seq LIMIT 1";
+        self.rows_of_each(OPERATION, sql, keys.iter().map(|key| [key]), |row| {
+            let key = row.get(0).map_err(during(OPERATION))?;
+            Ok((key, row::job_id(row, 1).map_err(during(OPERATION))?))
+        })
+    }
+
     pub(crate) fn write_edges(&mut self, edges: &[Edge]) -> Done<()> {
-        let mut statement =
-            self.statement("insert edges", "INSERT OR IGNORE INTO edges (parent, child) VALUES (?1, ?2)")?;
+        let mut statement = self.statement(
+            "insert edges",
+            "INSERT OR IGNORE INTO edges (parent, child, rule) VALUES (?1, ?2, ?3)",
+        )?;
         for edge in edges {
             let (parent, child) = (self.seq(edge.parent)?, self.seq(edge.child)?);
-            statement.execute([parent, child]).map_err(during("insert edges"))?;
+            statement
+                .execute([parent, child, i64::from(edge.rule.number())])
+                .map_err(during("insert edges"))?;
         }
         Ok(())
     }
 
     pub(crate) fn select_edges(&mut self, parents: &[JobId]) -> Done<Vec<Edge>> {
         const OPERATION: &str = "read edges";
-        let sql = "SELECT jobs.id FROM edges JOIN jobs ON jobs.seq = edges.child WHERE edges.parent = ?1";
+        let sql = "SELECT jobs.id, edges.rule FROM edges JOIN jobs ON jobs.seq = edges.child WHERE edges.parent = ?1";
         let mut statement = self.statement(OPERATION, sql)?;
         let mut edges = Vec::new();
         for parent in parents {
@@ -89,7 +108,10 @@ impl SqliteTx<'_> {
             let mut rows = statement.query([seq]).map_err(during(OPERATION))?;
             while let Some(row) = rows.next().map_err(during(OPERATION))? {
                 let child = row::job_id(row, 0).map_err(during(OPERATION))?;
-                edges.push(Edge { parent: *parent, child });
+                let number: u8 = row.get(1).map_err(during(OPERATION))?;
+                let rule =
+                    Rule::numbered(number).ok_or_else(|| corrupt("edges", format!("rule {number}")))?;
+                edges.push(Edge { parent: *parent, child, rule });
             }
         }
         Ok(edges)

@@ -8,6 +8,7 @@
 mod connection;
 mod error;
 mod events;
+mod gates;
 mod held;
 mod jobs;
 mod lists;
@@ -17,6 +18,7 @@ mod pending;
 #[cfg(test)]
 mod plans_tests;
 mod row;
+mod sets;
 mod store;
 mod thread;
 mod tx;

@@ -35,6 +35,12 @@ impl Listing {
         if let Some(name) = &filter.name {
             listing.add("jobs.name = ?", name.clone());
         }
+        if let Some(set) = filter.set {
+            listing.add("jobs.set_id = ?", set.as_uuid().into_bytes().to_vec());
+        }
+        if let Some(step) = &filter.step {
+            listing.add("jobs.step = ?", step.clone());
+        }
         if let Some(tag) = &filter.tag {
             listing.add(
                 "EXISTS (SELECT 1 FROM json_each(jobs.spec, '$.tags') AS tag WHERE tag.value = ?)",
@@ -81,7 +87,8 @@ impl SqliteTx<'_> {
         let mut counts = Counts::default();
         for sql in [
             "SELECT 'pending', count(*) FROM jobs WHERE status = 'pending'",
-            "SELECT status, count(*) FROM jobs WHERE status IN ('blocked', 'preempted') GROUP BY status",
+            "SELECT status, count(*) FROM jobs WHERE status IN ('blocked', 'preempted', 'delayed', 'held') \
+             GROUP BY status",
             "SELECT status, count(*) FROM jobs INDEXED BY jobs_held \
              WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status",
         ] {
@@ -95,6 +102,16 @@ impl SqliteTx<'_> {
         }
         let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs WHERE status = 'pending' GROUP BY 1";
         counts.pending_by_queue = self.rows("count jobs", sql, [], name_and_count)?.into_iter().collect();
+        counts.waiting_by_queue = counts.pending_by_queue.clone();
+        let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs \
+                   WHERE status IN ('blocked', 'preempted', 'delayed', 'held') AND status <> 'preempted' \
+                   GROUP BY 1";
+        for (queue, count) in self.rows("count jobs", sql, [], name_and_count)? {
+            *counts.waiting_by_queue.entry(queue).or_default() += count;
+        }
+        let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs INDEXED BY jobs_held \
+                   WHERE status IN ('reserved', 'running', 'preempting') GROUP BY 1";
+        counts.held_by_queue = self.rows("count jobs", sql, [], name_and_count)?.into_iter().collect();
         Ok(counts)
     }
 }

@@ -1,6 +1,6 @@
 //! Pending work: shapes, the head of the queue of each shape, and what goes before a job.
 
-use muster_domain::{Job, Requirement, ShapeId};
+use muster_domain::{Job, Shape, ShapeId};
 use rusqlite::params;
 
 use crate::error::during;
@@ -20,22 +20,22 @@ fn hop(those: &str) -> String {
 }
 
 impl SqliteTx<'_> {
-    pub(crate) fn select_shapes(&self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
+    pub(crate) fn select_shapes(&self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Shape)>> {
         let sql = "SELECT id, requirement FROM shapes WHERE id = ?1";
         self.rows_of_each("read shapes", sql, shapes.iter().map(|shape| [shape.0]), row::read_shape)
     }
 
-    pub(crate) fn write_shapes(&self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+    pub(crate) fn write_shapes(&self, shapes: &[(ShapeId, Shape)]) -> Done<()> {
         let sql = "INSERT OR IGNORE INTO shapes (id, requirement) VALUES (?1, ?2)";
         let mut statement = self.statement("insert shapes", sql)?;
-        for (id, requirement) in shapes {
-            let text = to_json(requirement)?;
+        for (id, shape) in shapes {
+            let text = to_json(shape)?;
             statement.execute(params![id.0, text]).map_err(during("insert shapes"))?;
         }
         Ok(())
     }
 
-    pub(crate) fn select_pending_shapes(&self) -> Done<Vec<(ShapeId, Requirement)>> {
+    pub(crate) fn select_pending_shapes(&self) -> Done<Vec<(ShapeId, Shape)>> {
         let sql = format!(
             "{} SELECT shapes.id, shapes.requirement FROM hop JOIN shapes ON shapes.id = hop.shape",
             hop("AND gang_id IS NULL")

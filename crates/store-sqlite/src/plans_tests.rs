@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use muster_domain::{Event, EventKind, Job, JobId, JobSpec, Phase, Requirement, Status, Timestamp, WorkerId};
-use muster_store::{Edge, EventFilter, JobFilter, Tx};
+use muster_domain::{
+    Event, EventKind, Job, JobId, JobSet, JobSpec, Phase, Rule, SetId, SetKind, Shape, Status, Timestamp,
+    WorkerId,
+};
+use muster_store::{Edge, EventFilter, JobFilter, SetFilter, Tx};
 use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
@@ -18,12 +21,13 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
         let id = JobId::from_random([byte; 16]);
         Job::new(id, Arc::new(JobSpec::shell("x")), phase, now)
     };
-    let mut jobs = [job(1, Phase::Pending), job(2, Phase::Blocked { waiting_on: 1 })];
+    let mut jobs =
+        [job(1, Phase::Pending), job(2, Phase::Blocked { needs: muster_domain::Needs::all_success(1) })];
     tx.insert_jobs(&mut jobs).await?;
     let ids = [jobs[0].id, jobs[1].id];
     let shape = jobs[0].shape;
-    tx.insert_requirements(&[(shape, Requirement::default())]).await?;
-    tx.insert_edges(&[Edge { parent: ids[0], child: ids[1] }]).await?;
+    tx.insert_shapes(&[(shape, Shape::default())]).await?;
+    tx.insert_edges(&[Edge { parent: ids[0], child: ids[1], rule: Rule::AllDone }]).await?;
     tx.append_events(&mut [Event::of_job(ids[0], now, EventKind::Unblocked)]).await?;
     tx.put_checkpoint(ids[0], &[0]).await?;
     tx.update_jobs(&jobs).await?;
@@ -32,13 +36,19 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     assert_eq!(tx.dependants(&ids).await?.len(), 1);
     tx.lock_jobs(&ids).await?;
     tx.jobs_by_key(&["k".to_owned()]).await?;
-    tx.requirements(&[shape]).await?;
+    tx.shapes(&[shape]).await?;
+    tx.rewrite_jobs(&jobs).await?;
+    tx.lock_unique(&["k".to_owned()]).await?;
+    tx.lock_keys(&["k".to_owned()]).await?;
+    tx.holders_of_key("k", 5).await?;
+    tx.alarms(now, 5).await?;
+    sets(tx).await?;
     tx.count_ahead(&jobs[0]).await?;
     tx.usage(std::slice::from_ref(&worker)).await?;
     tx.stopping_jobs(std::slice::from_ref(&worker)).await?;
     tx.silent_jobs(now, 5).await?;
     tx.overdue_stops(now, 5).await?;
-    tx.oldest_signs().await?;
+    tx.oldest().await?;
     tx.finished_jobs(now, 5).await?;
     tx.lock_workers(&[worker]).await?;
     tx.counts().await?;
@@ -50,11 +60,40 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.delete_jobs(&ids).await
 }
 
+async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
+    let id = SetId::from_random([9; 16]);
+    let set = JobSet {
+        id,
+        seq: 0,
+        kind: SetKind::Array,
+        name: None,
+        created_at: Timestamp::from_micros(1),
+        size: 1,
+        max_parallel: None,
+        idempotency_key: Some("k".to_owned()),
+        outline: Vec::new(),
+    };
+    tx.insert_sets(&mut [set]).await?;
+    let sets = tx.lock_sets(&[id]).await?;
+    assert_eq!(sets.len(), 1);
+    tx.update_sets(&sets).await?;
+    tx.count_sets(&[id]).await?;
+    tx.list_jobs(&JobFilter { set: Some(id), limit: Some(5), ..JobFilter::default() }).await?;
+    for filter in [
+        SetFilter { ids: vec![id], ..SetFilter::default() },
+        SetFilter { idempotency_key: Some("k".to_owned()), ..SetFilter::default() },
+    ] {
+        assert_eq!(tx.sets(&filter).await?.len(), 1);
+    }
+    assert_eq!(tx.delete_empty_sets(Timestamp::from_micros(2), 5).await?, 1);
+    Ok(())
+}
+
 /// The steps of a statement that go over a table of jobs, edges or events without an index that is made
 /// for a part of it.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
-    const PARTIAL: [&str; 6] =
-        ["jobs_pending", "jobs_waiting", "jobs_held", "jobs_sign", "jobs_drain", "jobs_done"];
+    const PARTIAL: [&str; 7] =
+        ["jobs_pending", "jobs_waiting", "jobs_held", "jobs_sign", "jobs_drain", "jobs_done", "jobs_alarm"];
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let mut rows = statement.raw_query();
     let mut steps = Vec::new();

@@ -3,7 +3,7 @@
 //! Guarantee: what is written here is read back equal.
 
 use muster_domain::{
-    Event, EventKind, Job, JobId, Requirement, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
+    Event, EventKind, Health, Job, JobId, Shape, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
 };
 use muster_store::StoreError;
 use muster_store::row::JobRow;
@@ -20,20 +20,27 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.started_at, jobs.last_heartbeat, jobs.sign_at, jobs.reserved_at, jobs.drain_started_at, jobs.done_at, \
     jobs.waiting_on, jobs.closed_lease, jobs.closed_by, jobs.exit_code, jobs.exit_signal, \
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
-    jobs.reason, jobs.spec";
+    jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
+    jobs.set_id, jobs.step, jobs.set_index";
 
 pub(crate) const INSERT_JOB: &str = "INSERT INTO jobs (seq, id, status, priority, shape, attempts, lease, \
     preemption_epoch, reservation_epoch, created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, \
     drain_started_at, done_at, waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, \
-    worker_id, queue, name, idempotency_key, gang_id, reason, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
-    ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+    worker_id, queue, name, idempotency_key, gang_id, reason, spec, alarm_at, extra, concurrency_key, \
+    unique_key, set_id, step, set_index) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
+    ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, \
+    ?31, ?32, ?33, ?34, ?35, ?36, ?37)";
 
 /// Names only what may change, so that indexes on the rest are left alone.
 pub(crate) const UPDATE_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, \
     preemption_epoch = ?5, reservation_epoch = ?6, ready_at = ?7, started_at = ?8, last_heartbeat = ?9, \
     sign_at = ?10, reserved_at = ?11, drain_started_at = ?12, done_at = ?13, waiting_on = ?14, \
     closed_lease = ?15, closed_by = ?16, exit_code = ?17, exit_signal = ?18, checkpoint_bytes = ?19, \
-    worker_id = ?20, reason = ?21 WHERE seq = ?1";
+    worker_id = ?20, reason = ?21, alarm_at = ?22, extra = ?23 WHERE seq = ?1";
+
+/// What changes only when a waiting job is edited.
+pub(crate) const REWRITE_JOB: &str = "UPDATE jobs SET priority = ?2, shape = ?3, alarm_at = ?4, spec = ?5 \
+    WHERE seq = ?1";
 
 pub(crate) const fn id_bytes(id: JobId) -> [u8; 16] {
     id.as_uuid().into_bytes()
@@ -72,6 +79,13 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.gang_id,
         row.reason,
         row.spec,
+        row.alarm_at,
+        row.extra,
+        row.concurrency_key,
+        row.unique_key,
+        row.set_id.map(Uuid::into_bytes),
+        row.step,
+        row.set_index,
     ]);
     inserted.map(|_| ()).map_err(during("insert jobs"))
 }
@@ -101,11 +115,20 @@ pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.checkpoint_bytes,
         row.worker_id,
         row.reason,
+        row.alarm_at,
+        row.extra,
     ]);
     match updated.map_err(during("update jobs"))? {
         1 => Ok(()),
         _ => Err(failed("update jobs", format!("{} is not stored", job.id))),
     }
+}
+
+/// Writes what an edit changes.
+pub(crate) fn rewrite_job(statement: &mut Statement<'_>, job: &Job) -> Result<(), StoreError> {
+    let row = JobRow::from(job);
+    let rewritten = statement.execute(params![row.seq, row.priority, row.shape, row.alarm_at, row.spec]);
+    rewritten.map(|_| ()).map_err(during("rewrite jobs"))
 }
 
 pub(crate) fn read_job(row: &Row<'_>) -> Result<Job, StoreError> {
@@ -154,6 +177,13 @@ fn read_job_row(row: &Row<'_>) -> Result<(String, Option<String>, JobRow), rusql
         gang_id: row.get(27)?,
         reason: row.get(28)?,
         spec: row.get(29)?,
+        alarm_at: row.get(30)?,
+        extra: row.get(31)?,
+        concurrency_key: row.get(32)?,
+        unique_key: row.get(33)?,
+        set_id: row.get::<_, Option<[u8; 16]>>(34)?.map(Uuid::from_bytes),
+        step: row.get(35)?,
+        set_index: row.get(36)?,
     };
     Ok((row.get(2)?, row.get(19)?, values))
 }
@@ -165,7 +195,7 @@ pub(crate) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, rusqlite::Er
 
 /// The columns of a worker, in the order of [`read_worker`] and [`insert_worker`].
 pub(crate) const WORKER_COLUMNS: &str = "id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at";
+    last_heartbeat, registered_at, health";
 
 pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> Result<(), StoreError> {
     let inserted = statement.execute(params![
@@ -179,6 +209,7 @@ pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> R
         worker.status.as_str(),
         worker.last_heartbeat.as_micros(),
         worker.registered_at.as_micros(),
+        if worker.health.is_clean() { None } else { Some(to_json(&worker.health)?) },
     ]);
     inserted.map(|_| ()).map_err(during("put workers"))
 }
@@ -200,6 +231,10 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
         status: status.ok_or_else(|| corrupt(format!("worker {id}"), "unknown status"))?,
         last_heartbeat: Timestamp::from_micros(row.get(8).map_err(&fail)?),
         registered_at: Timestamp::from_micros(row.get(9).map_err(&fail)?),
+        health: match row.get::<_, Option<String>>(10).map_err(&fail)? {
+            Some(text) => from_json(&text, &id)?,
+            None => Health::default(),
+        },
         id: WorkerId::new(id),
     })
 }
@@ -220,7 +255,7 @@ pub(crate) fn read_event(row: &Row<'_>) -> Result<Event, StoreError> {
 }
 
 /// A shape of a row of `id, requirement`.
-pub(crate) fn read_shape(row: &Row<'_>) -> Result<(ShapeId, Requirement), StoreError> {
+pub(crate) fn read_shape(row: &Row<'_>) -> Result<(ShapeId, Shape), StoreError> {
     let fail = during("read a shape");
     let id: i64 = row.get(0).map_err(&fail)?;
     let text: String = row.get(1).map_err(&fail)?;
@@ -231,6 +266,6 @@ pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| failed("write JSON", error.to_string()))
 }
 
-fn from_json<T: DeserializeOwned>(text: &str, record: &str) -> Result<T, StoreError> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str, record: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| corrupt(record, error.to_string()))
 }

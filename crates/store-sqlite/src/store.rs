@@ -73,12 +73,13 @@ impl Store for SqliteStore {
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
         let thread = match query {
-            Query::Jobs(_) | Query::Events(_) => &self.lists,
+            Query::Jobs(_) | Query::Events(_) | Query::Sets(_) | Query::CancelPreview(_) => &self.lists,
             Query::Job(_)
             | Query::Workers
             | Query::LastEvent
             | Query::Counts
             | Query::Stops(_)
+            | Query::Queues
             | Query::Why(_) => &self.reader,
         };
         let task =

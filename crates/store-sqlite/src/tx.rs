@@ -4,8 +4,12 @@
 
 use std::collections::HashMap;
 
-use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Timestamp, Worker, WorkerId};
-use muster_store::{Counts, Edge, EventFilter, JobFilter, StoreError, Tx, Usage};
+use muster_domain::{
+    Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp, Worker, WorkerId,
+};
+use muster_store::{
+    Counts, Edge, EventFilter, JobFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
+};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 use crate::error::{during, failed};
@@ -25,6 +29,7 @@ pub(crate) struct SqliteTx<'c> {
     connection: &'c Connection,
     jobs: Number,
     events: Number,
+    sets: Number,
     /// Numbers of the jobs that this transaction has seen; other tables refer to jobs by number.
     seqs: HashMap<JobId, i64>,
 }
@@ -32,7 +37,13 @@ pub(crate) struct SqliteTx<'c> {
 impl<'c> SqliteTx<'c> {
     /// The caller has begun the transaction, and ends it.
     pub(crate) fn new(connection: &'c Connection) -> Self {
-        Self { connection, jobs: Number::default(), events: Number::default(), seqs: HashMap::new() }
+        Self {
+            connection,
+            jobs: Number::default(),
+            events: Number::default(),
+            sets: Number::default(),
+            seqs: HashMap::new(),
+        }
     }
 
     pub(crate) fn statement(&self, operation: &'static str, sql: &str) -> Done<CachedStatement<'c>> {
@@ -78,6 +89,10 @@ impl<'c> SqliteTx<'c> {
         number(self.connection, "event", &mut self.events, count)
     }
 
+    pub(crate) fn number_sets(&mut self, count: usize) -> Done<i64> {
+        number(self.connection, "set", &mut self.sets, count)
+    }
+
     pub(crate) fn remember(&mut self, id: JobId, seq: i64) {
         self.seqs.insert(id, seq);
     }
@@ -107,7 +122,7 @@ impl<'c> SqliteTx<'c> {
 
     /// Writes what was kept back; the caller commits next.
     pub(crate) fn finish(self) -> Done<()> {
-        for (kind, number) in [("job", &self.jobs), ("event", &self.events)] {
+        for (kind, number) in [("job", &self.jobs), ("event", &self.events), ("set", &self.sets)] {
             let Some(last) = number.last else { continue };
             let mut statement =
                 self.statement("write numbers", "UPDATE numbers SET last = ?2 WHERE kind = ?1")?;
@@ -163,12 +178,44 @@ impl Tx for SqliteTx<'_> {
         self.write_jobs(jobs)
     }
 
+    async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()> {
+        self.rewrite(jobs)
+    }
+
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()> {
         self.remove_jobs(ids)
     }
 
     async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
         self.select_keys(keys)
+    }
+
+    async fn lock_unique(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        self.select_unique(keys)
+    }
+
+    async fn insert_sets(&mut self, sets: &mut [JobSet]) -> Done<()> {
+        self.insert_new_sets(sets)
+    }
+
+    async fn lock_sets(&mut self, ids: &[SetId]) -> Done<Vec<JobSet>> {
+        self.select_sets_by_id(ids)
+    }
+
+    async fn update_sets(&mut self, sets: &[JobSet]) -> Done<()> {
+        self.write_sets(sets)
+    }
+
+    async fn sets(&mut self, filter: &SetFilter) -> Done<Vec<JobSet>> {
+        self.select_sets(filter)
+    }
+
+    async fn count_sets(&mut self, ids: &[SetId]) -> Done<Vec<SetCount>> {
+        self.count_members(ids)
+    }
+
+    async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
+        self.remove_empty_sets(before, limit)
     }
 
     async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {
@@ -179,15 +226,15 @@ impl Tx for SqliteTx<'_> {
         self.select_edges(parents)
     }
 
-    async fn requirements(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
-        self.select_shapes(shapes)
+    async fn shapes(&mut self, ids: &[ShapeId]) -> Done<Vec<(ShapeId, Shape)>> {
+        self.select_shapes(ids)
     }
 
-    async fn insert_requirements(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
+    async fn insert_shapes(&mut self, shapes: &[(ShapeId, Shape)]) -> Done<()> {
         self.write_shapes(shapes)
     }
 
-    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
+    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Shape)>> {
         self.select_pending_shapes()
     }
 
@@ -215,12 +262,36 @@ impl Tx for SqliteTx<'_> {
         self.select_overdue_stops(before, limit)
     }
 
-    async fn oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
-        self.select_oldest_signs()
+    async fn alarms(&mut self, now: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        self.select_alarms(now, limit)
+    }
+
+    async fn oldest(&mut self) -> Done<Oldest> {
+        self.select_oldest()
     }
 
     async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         self.select_finished(before, limit)
+    }
+
+    async fn lock_queues(&mut self, names: &[QueueName]) -> Done<Vec<Queue>> {
+        self.select_queues(names)
+    }
+
+    async fn queues(&mut self) -> Done<Vec<Queue>> {
+        self.select_all_queues()
+    }
+
+    async fn put_queues(&mut self, queues: &[Queue]) -> Done<()> {
+        self.write_queues(queues)
+    }
+
+    async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {
+        self.count_holders(keys)
+    }
+
+    async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
+        self.select_holders(key, limit)
     }
 
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {

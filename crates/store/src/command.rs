@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Caller, Event, EventKind, Exit, Job, JobId, JobSpec, Rejection, ReportKind, Span, Timestamp, Worker,
-    WorkerId,
+    Caller, Edit, Event, EventKind, Exit, Hold, Job, JobId, JobSet, JobSpec, Member, Queue, QueueName,
+    RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Timestamp, Worker, WorkerId,
 };
 
 /// One job of a submission. The id is made at the edge.
@@ -14,18 +14,36 @@ pub struct NewJob {
     pub id: JobId,
     /// `depends_on` is empty here; the engine fills it from `depends_on` below.
     pub spec: Arc<JobSpec>,
+    /// Keeps the job from starting until it is released.
+    pub hold: Option<Hold>,
     /// Local name that other jobs of the same submission may depend on.
     pub reference: Option<String>,
     /// Ids of existing jobs, or references within the submission, as the client wrote them.
     pub depends_on: Vec<String>,
+    /// The rule of each dependency, in that order; empty when all must succeed.
+    pub rules: Vec<Rule>,
+    /// Its place in the set of the submission.
+    pub member: Option<Member>,
+}
+
+/// The set that the jobs of a submission belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetPart {
+    New(JobSet),
+    /// More steps for a pipeline that exists.
+    Extend {
+        set: SetId,
+        outline: Vec<StepOutline>,
+    },
 }
 
 /// A submission of one or many jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submit {
     pub jobs: Vec<NewJob>,
-    /// All or none.
+    /// All or none. A submission with a set always is.
     pub atomic: bool,
+    pub set: Option<SetPart>,
 }
 
 /// A request for work.
@@ -46,6 +64,8 @@ pub struct Report {
     pub kind: ReportKind,
     pub exit: Exit,
     pub message: Option<String>,
+    /// A JSON object for the job's dependants.
+    pub outputs: Option<Arc<str>>,
 }
 
 /// One pass over what is overdue, in bounded steps.
@@ -60,18 +80,69 @@ pub struct Sweep {
     pub retention: Option<Span>,
 }
 
+/// What an operator sets of a queue; `None` leaves it as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueSettings {
+    pub name: QueueName,
+    pub paused: Option<bool>,
+    pub max_queued: Option<Option<u64>>,
+    pub rate: Option<Option<RateLimit>>,
+}
+
 /// A change asked of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     Submit(Submit),
     Claim(Ask),
     Report(Report),
-    Heartbeat { job: JobId, caller: Caller },
-    AcknowledgeStop { job: JobId, caller: Caller, epoch: i64 },
-    SaveCheckpoint { job: JobId, caller: Caller, epoch: i64, bytes: Vec<u8> },
-    Cancel { job: JobId, message: Option<String> },
+    Heartbeat {
+        job: JobId,
+        caller: Caller,
+    },
+    AcknowledgeStop {
+        job: JobId,
+        caller: Caller,
+        epoch: i64,
+    },
+    SaveCheckpoint {
+        job: JobId,
+        caller: Caller,
+        epoch: i64,
+        bytes: Vec<u8>,
+    },
+    Cancel {
+        job: JobId,
+        message: Option<String>,
+    },
+    Hold {
+        job: JobId,
+        message: Option<String>,
+    },
+    Release {
+        job: JobId,
+    },
+    /// Run a job again that failed or was cancelled, and what ended because of it.
+    Retry {
+        job: JobId,
+    },
+    /// Change a job that waits.
+    Edit {
+        job: JobId,
+        edit: Edit,
+    },
+    /// Remove a job that has ended.
+    Delete {
+        job: JobId,
+    },
+    PutQueue(QueueSettings),
     RegisterWorker(Worker),
-    WorkerHeartbeat { worker: WorkerId },
+    WorkerHeartbeat {
+        worker: WorkerId,
+    },
+    /// End the quarantine of a worker.
+    ReleaseWorker {
+        worker: WorkerId,
+    },
     Sweep(Sweep),
 }
 
@@ -90,6 +161,18 @@ pub struct Submitted {
 pub struct Claimed {
     pub job: Job,
     pub checkpoint: Option<Arc<[u8]>>,
+    /// What the jobs that it depends on have left for it.
+    pub inputs: Vec<Input>,
+}
+
+/// The outputs of a dependency.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The name of its step, else of the job.
+    pub name: Option<String>,
+    pub index: Option<u32>,
+    /// A JSON object, as text.
+    pub outputs: Arc<str>,
 }
 
 /// The answer to a heartbeat.
@@ -105,6 +188,8 @@ pub struct SweepSummary {
     pub requeued: u32,
     pub failed: u32,
     pub stops_forced: u32,
+    /// Delays that ended, deadlines and overruns that were acted upon.
+    pub alarms: u32,
     pub workers_offline: u32,
     pub removed: u32,
     /// A step reached its limit: sweep again at once.
@@ -118,6 +203,12 @@ pub struct SweepSummary {
 pub enum Outcome {
     /// One for each job, in order.
     Submitted(Vec<Result<Submitted, Rejection>>),
+    /// The pipeline or array as it is now; `repeated` when its key was used before.
+    SubmittedSet {
+        set: JobSet,
+        repeated: bool,
+        warnings: Vec<String>,
+    },
     Claimed(Vec<Claimed>),
     /// The job after the report; `repeated` when the same report had been applied before.
     Reported {
@@ -132,7 +223,15 @@ pub enum Outcome {
         cancelled: Vec<JobId>,
         stopping: Vec<JobId>,
     },
+    /// The job after a hold, release, retry or edit; `repeated` when nothing had to change.
+    Changed {
+        job: Job,
+        repeated: bool,
+    },
+    Deleted,
+    Queue(Queue),
     Registered(Worker),
+    Worker(Worker),
     WorkerSeen,
     Swept(SweepSummary),
 }
@@ -149,6 +248,8 @@ pub struct Wake {
     pub stops: Vec<WorkerId>,
     /// Events were appended.
     pub events: bool,
+    /// The earliest alarm that a job set: the sweep may have to come sooner than it thinks.
+    pub alarm: Option<Timestamp>,
 }
 
 impl Wake {
@@ -158,10 +259,16 @@ impl Wake {
         match &event.kind {
             EventKind::Submitted { blocked: false }
             | EventKind::Unblocked
+            | EventKind::Due
+            | EventKind::Released
+            | EventKind::RetryRequested
+            | EventKind::QueueChanged
+            | EventKind::Edited { .. }
             | EventKind::Requeued { .. }
             | EventKind::Done { .. }
             | EventKind::Failed { .. }
             | EventKind::Cancelled { .. }
+            | EventKind::WorkerReleased { .. }
             | EventKind::WorkerRegistered => self.work = true,
             EventKind::StopRequested { .. } => {
                 if let Some(worker) = job.and_then(Job::worker) {
@@ -169,19 +276,27 @@ impl Wake {
                 }
             }
             EventKind::Submitted { blocked: true }
+            | EventKind::Held { .. }
             | EventKind::Claimed { .. }
             | EventKind::CheckpointSaved { .. }
+            | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerOffline => {}
         }
     }
 
+    /// Notes an alarm if it is earlier than those before it.
+    pub fn note_alarm(&mut self, alarm: Option<Timestamp>) {
+        self.alarm = self.alarm.into_iter().chain(alarm).min();
+    }
+
     pub fn is_empty(&self) -> bool {
-        !self.work && !self.events && self.stops.is_empty()
+        !self.work && !self.events && self.alarm.is_none() && self.stops.is_empty()
     }
 
     pub fn merge(&mut self, other: Self) {
         self.work |= other.work;
         self.events |= other.events;
+        self.note_alarm(other.alarm);
         self.stops.extend(other.stops);
     }
 }

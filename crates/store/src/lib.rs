@@ -18,11 +18,14 @@ pub mod store;
 pub mod tx;
 
 pub use command::{
-    Answer, Applied, Ask, Claimed, Command, HeartbeatReply, NewJob, Outcome, Report, Submit, Submitted,
-    Sweep, SweepSummary, Wake,
+    Answer, Applied, Ask, Claimed, Command, HeartbeatReply, Input, NewJob, Outcome, QueueSettings, Report,
+    SetPart, Submit, Submitted, Sweep, SweepSummary, Wake,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;
-pub use query::{Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, WorkerUsage};
+pub use query::{
+    CancelPreview, Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, SetCount, SetFilter,
+    SetView, WorkerUsage,
+};
 pub use store::{Leadership, Role, Store, StoreExt};
-pub use tx::{Edge, Tx, Usage};
+pub use tx::{Edge, Oldest, Tx, Usage};

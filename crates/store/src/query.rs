@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_domain::{Event, Job, JobId, QueueName, Reason, Resources, Status, Timestamp, Worker, WorkerId};
+use muster_domain::{
+    Event, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId, SetKind, Status, Timestamp,
+    Worker, WorkerId,
+};
 
 /// Which jobs to list: all conditions hold together; newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,14 +17,50 @@ pub struct JobFilter {
     pub name: Option<String>,
     /// A tag that the job requires of its worker.
     pub tag: Option<String>,
-    /// The worker that holds the job, or had its last attempt.
+    /// The worker that holds it, or ran it last.
     pub worker: Option<WorkerId>,
+    /// The pipeline or array that it belongs to.
+    pub set: Option<SetId>,
+    /// The step of its pipeline.
+    pub step: Option<String>,
     /// Created at or after this time.
     pub since: Option<Timestamp>,
     /// Only jobs submitted before this one (its `seq`): the cursor of the last page.
     pub before_seq: Option<u64>,
     /// At most this many; `None` lists all.
     pub limit: Option<usize>,
+}
+
+/// Which pipelines and arrays to read: all conditions hold together; newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetFilter {
+    /// Empty means any.
+    pub ids: Vec<SetId>,
+    pub kind: Option<SetKind>,
+    pub idempotency_key: Option<String>,
+    pub before_seq: Option<u64>,
+    pub limit: Option<usize>,
+}
+
+/// How many jobs of one step of a set are in one state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetCount {
+    pub set: SetId,
+    /// `None` in an array.
+    pub step: Option<String>,
+    pub status: Status,
+    /// Of cancelled jobs: whether they were skipped.
+    pub skipped: bool,
+    pub jobs: u64,
+    pub first_start: Option<Timestamp>,
+    pub last_end: Option<Timestamp>,
+}
+
+/// A set with the state of its jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetView {
+    pub set: JobSet,
+    pub counts: Vec<SetCount>,
 }
 
 /// A page of jobs. `next` continues the list; `None` on the last page.
@@ -62,6 +101,21 @@ pub struct Counts {
     pub jobs: BTreeMap<Status, u64>,
     /// Pending jobs by queue; the empty name is the default queue.
     pub pending_by_queue: BTreeMap<String, u64>,
+    /// Jobs that wait for whatever reason (pending, delayed, held, blocked), by queue.
+    pub waiting_by_queue: BTreeMap<String, u64>,
+    /// Jobs that take room, by queue.
+    pub held_by_queue: BTreeMap<String, u64>,
+}
+
+/// What a cancel would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CancelPreview {
+    /// Would end at once.
+    pub cancelled: Vec<JobId>,
+    /// Run, and would be told to stop.
+    pub stopping: Vec<JobId>,
+    /// Would end once those that run are gone.
+    pub following: Vec<JobId>,
 }
 
 /// A question.
@@ -76,6 +130,12 @@ pub enum Query {
     Counts,
     /// Jobs of these workers that were told to stop.
     Stops(Vec<WorkerId>),
+    /// All queues that were set.
+    Queues,
+    /// Pipelines and arrays with the state of their jobs.
+    Sets(SetFilter),
+    /// What a cancel of these jobs would end, those that depend on them included.
+    CancelPreview(Vec<JobId>),
     /// Why a job does not run.
     Why(JobId),
 }
@@ -90,5 +150,8 @@ pub enum Reply {
     LastEvent(u64),
     Counts(Counts),
     Stops(Vec<Job>),
+    Queues(Vec<Queue>),
+    Sets(Vec<SetView>),
+    CancelPreview(CancelPreview),
     Why(Option<(Job, Vec<Reason>)>),
 }

@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use muster_domain::{
-    ClosedLease, EndReason, Exit, Job, JobId, JobSpec, Lease, Phase, ReportKind, ShapeId, Status, StopReason,
-    Timestamp, WorkerId,
+    ClosedLease, EndReason, Exit, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase, ReportKind, SetId,
+    ShapeId, Status, StopReason, Timestamp, WorkerId,
 };
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::error::StoreError;
 
@@ -28,6 +30,15 @@ pub struct JobRow {
     pub closed_lease: Option<i64>,
     pub closed_by: Option<&'static str>,
     pub waiting_on: Option<i32>,
+    /// When the job itself asks to be looked at; what the sweep's index is built on.
+    pub alarm_at: Option<i64>,
+    /// JSON of what few jobs have: see [`Extra`].
+    pub extra: Option<String>,
+    pub concurrency_key: Option<String>,
+    pub unique_key: Option<String>,
+    pub set_id: Option<Uuid>,
+    pub step: Option<String>,
+    pub set_index: Option<i32>,
     pub created_at: i64,
     pub ready_at: i64,
     pub started_at: Option<i64>,
@@ -50,10 +61,49 @@ pub struct JobRow {
     pub spec: String,
 }
 
+/// What few jobs have, kept together so that the others pay nothing for it.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Extra {
+    /// End of the delay of a delayed or held job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<Hold>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tried: Vec<WorkerId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lost_on: Vec<WorkerId>,
+    /// The dependencies of a blocked job, where their number does not say it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needs: Option<Needs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs: Option<Arc<str>>,
+}
+
+impl Extra {
+    fn of(job: &Job) -> Option<String> {
+        let needs = match &job.phase {
+            Phase::Blocked { needs } if !needs.is_plain() => Some(needs.clone()),
+            _ => None,
+        };
+        let extra = Self {
+            until: job.delayed_until(),
+            hold: job.hold.clone(),
+            tried: job.tried.clone(),
+            lost_on: job.lost_on.clone(),
+            needs,
+            outputs: job.outputs.clone(),
+        };
+        (extra != Self::default()).then(|| json(&extra)).flatten()
+    }
+}
+
 const fn closed_by_name(kind: ReportKind) -> &'static str {
     match kind {
         ReportKind::Done => "done",
         ReportKind::Failed => "failed",
+        ReportKind::TimedOut => "timed_out",
         ReportKind::Released => "released",
         ReportKind::Preempted => "preempted",
     }
@@ -62,12 +112,13 @@ const fn closed_by_name(kind: ReportKind) -> &'static str {
 impl JobRow {
     /// The stored form of `closed_by`, checked.
     pub fn parse_closed_by(text: &str) -> Option<&'static str> {
-        ["done", "failed", "released", "preempted"].into_iter().find(|name| *name == text)
+        ["done", "failed", "timed_out", "released", "preempted"].into_iter().find(|name| *name == text)
     }
 
     fn closed(&self) -> Option<ClosedLease> {
         let by = self.closed_by.map(|name| match name {
             "done" => ReportKind::Done,
+            "timed_out" => ReportKind::TimedOut,
             "released" => ReportKind::Released,
             "preempted" => ReportKind::Preempted,
             _ => ReportKind::Failed,
@@ -88,17 +139,39 @@ impl JobRow {
         serde_json::from_str(text).map_err(|error| self.corrupt(format!("reason: {error}")))
     }
 
+    fn extra(&self) -> Result<Extra, StoreError> {
+        let Some(text) = &self.extra else { return Ok(Extra::default()) };
+        serde_json::from_str(text).map_err(|error| self.corrupt(format!("extra: {error}")))
+    }
+
+    fn member(&self) -> Option<Member> {
+        Some(Member {
+            set: SetId::from_uuid(self.set_id?),
+            step: self.step.as_deref().map(Arc::from),
+            index: self.set_index.map(|index| index as u32),
+        })
+    }
+
     fn time(&self, value: Option<i64>, column: &str) -> Result<Timestamp, StoreError> {
         value.map(Timestamp::from_micros).ok_or_else(|| self.corrupt(format!("no {column}")))
     }
 
-    fn phase(&self) -> Result<Phase, StoreError> {
+    fn phase(&self, extra: &Extra) -> Result<Phase, StoreError> {
         let last_heartbeat = self.last_heartbeat.map(Timestamp::from_micros);
         let drain = || self.time(self.drain_started_at, "drain_started_at");
         let ended = || self.time(self.done_at, "done_at");
         Ok(match self.status {
             Status::Pending => Phase::Pending,
-            Status::Blocked => Phase::Blocked { waiting_on: self.waiting_on.unwrap_or(0) as u32 },
+            Status::Delayed => {
+                Phase::Delayed { until: extra.until.ok_or_else(|| self.corrupt("delayed without an end"))? }
+            }
+            Status::Held => Phase::Held { until: extra.until },
+            Status::Blocked => Phase::Blocked {
+                needs: extra
+                    .needs
+                    .clone()
+                    .unwrap_or_else(|| Needs::all_success(self.waiting_on.unwrap_or(0) as u32)),
+            },
             Status::Reserved => Phase::Reserved {
                 worker: self.worker().ok_or_else(|| self.corrupt("reserved without a worker"))?,
                 reserved_at: self.time(self.reserved_at, "reserved_at")?,
@@ -132,7 +205,7 @@ impl From<&Job> for JobRow {
             _ => None,
         };
         let (waiting_on, reserved_at) = match &job.phase {
-            Phase::Blocked { waiting_on } => (Some(*waiting_on as i32), None),
+            Phase::Blocked { needs } => (Some(needs.unfinished() as i32), None),
             Phase::Reserved { reserved_at, .. } => (None, Some(reserved_at.as_micros())),
             _ => (None, None),
         };
@@ -152,6 +225,13 @@ impl From<&Job> for JobRow {
             closed_lease: job.closed.map(|closed| closed.lease.0 as i64),
             closed_by: job.closed.and_then(|closed| closed.by).map(closed_by_name),
             waiting_on,
+            alarm_at: micros(job.alarm()),
+            extra: Extra::of(job),
+            unique_key: job.spec.unique.as_ref().map(|unique| unique.key.clone()),
+            set_id: job.member.as_ref().map(|member| member.set.as_uuid()),
+            step: job.member.as_ref().and_then(|member| member.step.as_deref().map(str::to_owned)),
+            set_index: job.member.as_ref().and_then(|member| member.index).map(|index| index as i32),
+            concurrency_key: job.spec.concurrency.as_ref().map(|limit| limit.key.clone()),
             created_at: job.created_at.as_micros(),
             ready_at: job.ready_at.as_micros(),
             started_at: micros(job.started_at),
@@ -179,11 +259,12 @@ impl TryFrom<JobRow> for Job {
     fn try_from(row: JobRow) -> Result<Self, StoreError> {
         let spec: JobSpec =
             serde_json::from_str(&row.spec).map_err(|error| row.corrupt(format!("spec: {error}")))?;
+        let extra = row.extra()?;
         let exit = Exit { code: row.exit_code, signal: row.exit_signal };
         Ok(Self {
             id: row.id,
             seq: row.seq as u64,
-            phase: row.phase()?,
+            phase: row.phase(&extra)?,
             attempts: row.attempts as u32,
             lease: Lease(row.lease as u64),
             closed: row.closed(),
@@ -194,6 +275,11 @@ impl TryFrom<JobRow> for Job {
             ran_on: row.status.is_terminal().then(|| row.worker()).flatten(),
             preemption_epoch: row.preemption_epoch as u32,
             reservation_epoch: row.reservation_epoch as u32,
+            member: row.member(),
+            hold: extra.hold,
+            tried: extra.tried,
+            lost_on: extra.lost_on,
+            outputs: extra.outputs,
             checkpoint_bytes: row.checkpoint_bytes.map(|bytes| bytes as u64),
             shape: ShapeId(row.shape),
             spec: Arc::new(spec),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use muster_domain::{Event, Job, JobId, Reason, Timestamp, WorkerId};
+use muster_domain::{Event, Job, JobId, Queue, Reason, Timestamp, WorkerId};
 
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
@@ -153,6 +153,15 @@ pub trait StoreExt: Store {
             match self.read(Query::Stops(workers)).await? {
                 Reply::Stops(jobs) => Ok(jobs),
                 _ => Err(mismatch("stops")),
+            }
+        }
+    }
+
+    fn queues(&self) -> impl Future<Output = Result<Vec<Queue>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Queues).await? {
+                Reply::Queues(queues) => Ok(queues),
+                _ => Err(mismatch("queues")),
             }
         }
     }

@@ -3,16 +3,19 @@
 //! Every primitive takes and returns many rows, so that a verb costs a constant number of round trips
 //! whatever the size of its batch. None of them decides anything.
 
-use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Timestamp, Worker, WorkerId};
+use muster_domain::{
+    Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Timestamp, Worker, WorkerId,
+};
 
 use crate::error::StoreError;
-use crate::query::{Counts, EventFilter, JobFilter};
+use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
 
-/// `child` waits for `parent`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// `child` waits for `parent`, whose end counts under `rule`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     pub parent: JobId,
     pub child: JobId,
+    pub rule: Rule,
 }
 
 /// How many jobs of one shape a worker holds (reserved, running or stopping).
@@ -21,6 +24,17 @@ pub struct Usage {
     pub worker: WorkerId,
     pub shape: ShapeId,
     pub jobs: u32,
+}
+
+/// The oldest of what a sweep looks for: nothing can be overdue before its bound has passed these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Oldest {
+    /// Last sign of life of a running job.
+    pub sign: Option<Timestamp>,
+    /// Start of an unanswered stop.
+    pub stop: Option<Timestamp>,
+    /// Earliest alarm of any job.
+    pub alarm: Option<Timestamp>,
 }
 
 type Done<T> = Result<T, StoreError>;
@@ -43,10 +57,31 @@ pub trait Tx {
     async fn insert_jobs(&mut self, jobs: &mut [Job]) -> Done<()>;
     /// Writes everything that may change of jobs which exist and are locked.
     async fn update_jobs(&mut self, jobs: &[Job]) -> Done<()>;
+    /// Writes the spec, the priority and the shape of jobs which exist and are locked.
+    async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()>;
     /// Removes jobs with all that belongs to them (edges, events, checkpoints).
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()>;
     /// Ids of jobs by idempotency key, as (key, id); unknown keys are left out.
     async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>>;
+
+    /// The unfinished jobs that have these unique keys, as (key, id). Until the end of the transaction no
+    /// other one inserts a job with one of these keys.
+    async fn lock_unique(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>>;
+
+    // Pipelines and arrays.
+
+    /// Inserts and numbers the sets (`seq`).
+    async fn insert_sets(&mut self, sets: &mut [JobSet]) -> Done<()>;
+    /// Locks and returns the sets that exist.
+    async fn lock_sets(&mut self, ids: &[SetId]) -> Done<Vec<JobSet>>;
+    /// Writes the size and the outline of sets which exist and are locked.
+    async fn update_sets(&mut self, sets: &[JobSet]) -> Done<()>;
+    /// Newest first.
+    async fn sets(&mut self, filter: &SetFilter) -> Done<Vec<JobSet>>;
+    /// The jobs of these sets, counted by step and state.
+    async fn count_sets(&mut self, ids: &[SetId]) -> Done<Vec<SetCount>>;
+    /// Removes sets that were made before `before` and have no job left; says how many.
+    async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32>;
 
     // Dependencies.
 
@@ -56,12 +91,12 @@ pub trait Tx {
 
     // Pending work.
 
-    /// The requirements stored under these names; unknown ones are left out.
-    async fn requirements(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>>;
-    /// Stores requirements; a name that exists already is left as it is.
-    async fn insert_requirements(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()>;
+    /// The shapes stored under these names; unknown ones are left out.
+    async fn shapes(&mut self, ids: &[ShapeId]) -> Done<Vec<(ShapeId, Shape)>>;
+    /// Stores shapes; a name that exists already is left as it is.
+    async fn insert_shapes(&mut self, shapes: &[(ShapeId, Shape)]) -> Done<()>;
     /// The shapes that have at least one pending job outside gangs.
-    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>>;
+    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Shape)>>;
     /// Locks and returns, for each shape, its first `limit` pending jobs outside gangs: priority
     /// descending, then `seq`. Jobs that another transaction has locked are skipped, not waited for.
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>>;
@@ -78,10 +113,25 @@ pub trait Tx {
     async fn silent_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>>;
     /// Ids of `preempting` jobs whose drain started before `before`, oldest first.
     async fn overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>>;
-    /// The oldest last sign of life of a running job, and the oldest drain start of a stopping one.
-    async fn oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)>;
+    /// Ids of jobs whose alarm ([`Job::alarm`]) is not after `now`, earliest first.
+    async fn alarms(&mut self, now: Timestamp, limit: usize) -> Done<Vec<JobId>>;
+    async fn oldest(&mut self) -> Done<Oldest>;
     /// Ids of terminal jobs that ended before `before` and on which no unfinished job depends, oldest first.
     async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>>;
+
+    // Queues and concurrency keys.
+
+    /// Locks and returns the queues that were set, locking by name.
+    async fn lock_queues(&mut self, names: &[QueueName]) -> Done<Vec<Queue>>;
+    /// All queues that were set, by name.
+    async fn queues(&mut self) -> Done<Vec<Queue>>;
+    /// Inserts or replaces.
+    async fn put_queues(&mut self, queues: &[Queue]) -> Done<()>;
+    /// Keeps other transactions from starting jobs of these keys, and counts the jobs of each that are
+    /// reserved, running or stopping. Keys without any are left out.
+    async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>>;
+    /// Ids of the jobs of a key that are reserved, running or stopping.
+    async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>>;
 
     // Workers.
 

@@ -60,9 +60,12 @@ async fn submit(store: &dyn Store, first: u64) -> Result<()> {
         spec: Arc::clone(&spec),
         reference: None,
         depends_on: Vec::new(),
+        hold: None,
+        rules: Vec::new(),
+        member: None,
     };
     let jobs = (first..first + SUBMIT_BATCH as u64).map(new).collect();
-    store.apply(now(), vec![Command::Submit(Submit { jobs, atomic: true })]).await?;
+    store.apply(now(), vec![Command::Submit(Submit { jobs, atomic: true, set: None })]).await?;
     Ok(())
 }
 
@@ -84,6 +87,7 @@ async fn turn(store: &dyn Store, held: Vec<Claimed>) -> Result<Vec<Claimed>> {
             kind: ReportKind::Done,
             exit: Exit { code: Some(0), signal: None },
             message: None,
+            outputs: None,
         })
     };
     let mut commands: Vec<Command> = held.into_iter().map(report).collect();

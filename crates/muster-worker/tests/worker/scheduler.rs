@@ -160,8 +160,14 @@ impl Scheduler {
     /// Orders a job to stop.
     pub(crate) fn stop(&self, id: &str, grace_ms: u64) {
         let lease = id.trim_start_matches("job-").parse().unwrap();
-        let order =
-            StopOrder { job_id: id.to_owned(), lease, preemption_epoch: 1, reason: "test".into(), grace_ms };
+        let order = StopOrder {
+            job_id: id.to_owned(),
+            lease,
+            preemption_epoch: 1,
+            reason: "test".into(),
+            grace_ms,
+            signal: None,
+        };
         self.with(|inner| inner.orders.push(order));
     }
 }

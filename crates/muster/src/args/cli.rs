@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
     CancelArgs, CompletionsArgs, EventsArgs, LogsArgs, LsArgs, ReferenceArgs, RunArgs, ShowArgs, SubmitArgs,
-    TopArgs, UpArgs, WaitArgs, WatchArgs, WhyArgs,
+    UpArgs, WaitArgs, WhyArgs,
 };
 use crate::environment;
 
@@ -70,10 +70,6 @@ pub(crate) enum Command {
     /// List jobs, the newest first
     #[command(visible_alias = "list")]
     Ls(LsArgs),
-    /// Watch queues, workers and jobs live in the terminal
-    Watch(WatchArgs),
-    /// Show what uses the workers now
-    Top(TopArgs),
     /// Show everything about a job, with its history
     Show(ShowArgs),
     /// Print the output of a job

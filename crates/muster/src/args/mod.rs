@@ -6,7 +6,6 @@ mod job;
 mod listing;
 mod reading;
 mod up;
-mod viewing;
 
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use job::{JobArgs, RunArgs, SubmitArgs};
@@ -15,4 +14,3 @@ pub(crate) use reading::{
     CancelArgs, CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
 pub(crate) use up::{UpArgs, UpWorkerArgs};
-pub(crate) use viewing::{TopArgs, WatchArgs};

@@ -5,7 +5,7 @@ mod details;
 mod history;
 pub(crate) mod human;
 pub(crate) mod json;
-pub(crate) mod quantities;
+mod quantities;
 mod screen;
 mod style;
 mod table;

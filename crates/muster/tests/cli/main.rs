@@ -5,8 +5,6 @@ mod embedded;
 mod harness;
 mod looking;
 mod running;
-mod screen;
 mod submitting;
 mod upping;
-mod watching;
 mod wrong;

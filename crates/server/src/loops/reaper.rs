@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use muster_domain::Span;
 use muster_store::{Command, Outcome, Role, Sweep, SweepSummary};
 
 use super::leader::{Backoff, Seat};
@@ -25,8 +26,10 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut backoff = Backoff::default();
     let longest = longest_pause(app);
     loop {
-        let pause = if seat.take(app).await {
+        let leads = seat.take(app).await;
+        let pause = if leads {
             let started = Instant::now();
+            app.hub.forget_alarms();
             let swept = sweep(app).await;
             app.metrics.ticked(Role::Reaper, started.elapsed());
             if let Ok(next) = swept {
@@ -39,8 +42,20 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
         } else {
             longest
         };
+        let planned = clock::now() + Span::from(pause);
+        // An alarm that a job sets meanwhile may ring earlier. It is not waited for by the one that does
+        // not lead, and passes keep their least distance.
+        let sooner = async {
+            tokio::time::sleep(LEAST_PAUSE.min(pause)).await;
+            if leads {
+                app.hub.alarm_before(Some(planned)).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = sooner => {}
             () = &mut stop => return,
         }
     }

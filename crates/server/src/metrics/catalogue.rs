@@ -274,8 +274,12 @@ impl Metrics {
                 self.jobs.execution.observe(ran.as_secs_f64());
             }
             EventKind::Requeued { cause, .. } => match cause {
-                RequeueCause::Failed { .. } => self.jobs.retried.inc(),
-                RequeueCause::WorkerLost => self.jobs.reaped.with_label_values(&["requeued"]).inc(),
+                RequeueCause::Failed { .. } | RequeueCause::Timeout | RequeueCause::AskedFor { .. } => {
+                    self.jobs.retried.inc();
+                }
+                RequeueCause::WorkerLost | RequeueCause::Poison { .. } => {
+                    self.jobs.reaped.with_label_values(&["requeued"]).inc()
+                }
                 RequeueCause::Released => self.jobs.released.inc(),
             },
             EventKind::Failed { reason, .. } => match reason {
@@ -283,7 +287,11 @@ impl Metrics {
                 EndReason::DependencyFailed { .. } | EndReason::DependencyCancelled { .. } => {
                     self.jobs.dependency_failures.inc();
                 }
-                EndReason::Attempt { .. } | EndReason::Cancelled { .. } => self.jobs.failed.inc(),
+                EndReason::Attempt { .. }
+                | EndReason::Timeout
+                | EndReason::Deadline
+                | EndReason::Skipped { .. }
+                | EndReason::Cancelled { .. } => self.jobs.failed.inc(),
             },
             EventKind::Cancelled { reason } => {
                 self.jobs.cancelled.inc();
@@ -292,7 +300,15 @@ impl Metrics {
                 }
             }
             EventKind::Unblocked => self.jobs.unblocked.inc(),
-            EventKind::StopRequested { .. }
+            EventKind::Due
+            | EventKind::Held { .. }
+            | EventKind::Released
+            | EventKind::RetryRequested
+            | EventKind::Edited { .. }
+            | EventKind::QueueChanged
+            | EventKind::WorkerQuarantined { .. }
+            | EventKind::WorkerReleased { .. }
+            | EventKind::StopRequested { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::WorkerRegistered
             | EventKind::WorkerOffline => {}

@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderName, HeaderValue, StatusCode};
-use muster_domain::{QueueName, Span, Status, Timestamp, WorkerId};
+use muster_domain::{QueueName, SetId, Span, Status, Timestamp, WorkerId};
 use muster_protocol::{HEADER_NEXT_CURSOR, Job};
 use muster_store::{JobFilter, JobPage, StoreError, StoreExt};
 
@@ -31,6 +31,9 @@ const STREAM_PAGE: usize = 500;
         ("tag" = Option<String>, Query, description = "A tag that the job requires"),
         ("worker" = Option<String>, Query, description = "The worker that has the job, or had it last"),
         ("since" = Option<String>, Query, description = "A time (RFC 3339) or an age such as `1h`"),
+        ("pipeline" = Option<String>, Query, description = "Only jobs of this pipeline"),
+        ("array" = Option<String>, Query, description = "Only elements of this array"),
+        ("step" = Option<String>, Query, description = "Only jobs of this step of a pipeline"),
         ("limit" = Option<u32>, Query, description = "At most this many; `X-Next-Cursor` continues the list"),
         ("cursor" = Option<String>, Query),
     ),
@@ -85,22 +88,35 @@ fn filter(params: &Params) -> Result<JobFilter, ApiError> {
         name: params.filled("name").map(str::to_owned),
         tag: params.filled("tag").map(str::to_owned),
         worker: params.filled("worker").map(WorkerId::new),
+        set: set(params)?,
+        step: params.filled("step").map(str::to_owned),
         since: params.filled("since").map(since).transpose()?,
         before_seq,
         limit: None,
     })
 }
 
+/// The pipeline or array, by any of its names.
+fn set(params: &Params) -> Result<Option<SetId>, ApiError> {
+    let given = ["pipeline", "array", "set"].into_iter().find_map(|name| Some((name, params.filled(name)?)));
+    let Some((name, text)) = given else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let message = format!("{name} must be an id such as set-67e55044-10b1-426f-9247-bb680e5fe0c8");
+        ApiError::bad_request("invalid_parameter", message).at(name)
+    })
+}
+
 /// The states that a word of either vocabulary stands for.
 fn statuses_named(name: &str) -> Option<&'static [Status]> {
-    const ALL: [Status; 9] = Status::ALL;
+    const ALL: [Status; 11] = Status::ALL;
     match name {
-        "queued" => Some(&[Status::Pending, Status::Blocked]),
-        "retrying" => Some(&[Status::Pending, Status::Preempted]),
+        "pending" => Some(&[Status::Pending, Status::Delayed, Status::Held]),
+        "queued" => Some(&[Status::Pending, Status::Delayed, Status::Held, Status::Blocked]),
+        "retrying" => Some(&[Status::Pending, Status::Delayed, Status::Preempted]),
         "scheduled" => Some(&[Status::Reserved]),
         "completed" => Some(&[Status::Done]),
         name => ALL.iter().position(|status| status.as_str() == name).map(|at| {
-            static STATUSES: [Status; 9] = ALL;
+            static STATUSES: [Status; 11] = ALL;
             &STATUSES[at..=at]
         }),
     }
@@ -180,7 +196,10 @@ mod tests {
         let statuses = |query: &str| read(query).unwrap().statuses;
         assert_eq!(statuses("status=done,failed"), [Status::Done, Status::Failed]);
         assert_eq!(statuses("status=done&status=completed"), [Status::Done]);
-        assert_eq!(statuses("status=queued"), [Status::Pending, Status::Blocked]);
+        assert_eq!(
+            statuses("status=queued"),
+            [Status::Pending, Status::Delayed, Status::Held, Status::Blocked]
+        );
         assert!(read("status=nonsense").is_err());
         assert!(read("since=yesterday").is_err());
         assert!(read("since=1h").unwrap().since.unwrap() < clock::now());

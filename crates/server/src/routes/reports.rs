@@ -69,7 +69,8 @@ async fn report(app: &App, id: JobId, call: &Call, kind: ReportKind) -> Result<R
         check_text("message", message, MESSAGE_BYTES)?;
     }
     let exit = Exit { code: call.params.integer("exit_code")?, signal: call.params.integer("signal")? };
-    let command = Command::Report(Report { job: id, caller: call.caller()?, kind, exit, message });
+    let command =
+        Command::Report(Report { job: id, caller: call.caller()?, kind, exit, message, outputs: None });
     match app.batcher.submit_one(command).await? {
         Outcome::Reported { job, repeated: false } => note(app, &job, kind, call.request_id),
         Outcome::Reported { .. } => {}
@@ -82,7 +83,7 @@ async fn report(app: &App, id: JobId, call: &Call, kind: ReportKind) -> Result<R
 pub(super) fn note(app: &App, job: &Job, kind: ReportKind, request_id: RequestId) {
     let (attempt, max_retries) = (job.attempts, job.spec.max_attempts);
     match (kind, job.status()) {
-        (ReportKind::Failed, Status::Pending) => {
+        (ReportKind::Failed, Status::Pending | Status::Delayed) => {
             tracing::warn!(job_id = %job.id, %request_id, attempt, max_retries, "job failed, re-queuing");
         }
         (ReportKind::Failed, Status::Failed) => {

@@ -3,6 +3,7 @@
 //! Guarantee: reports, heartbeats and the first claim share one transaction; the answer leaves when
 //! something is to be said, and after the wait at the latest.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,6 +14,7 @@ use muster_domain::limits::MAX_AHEAD;
 use muster_domain::{Caller, Exit, Job, JobId, Lease, ReportKind, Status, WorkerId};
 use muster_protocol::{ReportResult, SyncRequest, SyncResponse};
 use muster_store::{Answer, Ask, Command, Outcome, Report, StoreExt};
+use serde_json::Value;
 
 use crate::app::{App, Shared};
 use crate::batcher::Delivery;
@@ -28,6 +30,8 @@ use super::reports::note;
 
 /// Bytes of a message that are kept.
 const MESSAGE_BYTES: usize = 4096;
+/// The most bytes of outputs that are kept of one job.
+const OUTPUT_BYTES: usize = 64 * 1024;
 
 lenient_object! {
     struct ReportBody {
@@ -37,6 +41,7 @@ lenient_object! {
         exit_code: i32 = "exit_code",
         signal: i32 = "signal",
         message: String = "message",
+        outputs: Value = "outputs",
     }
 }
 
@@ -70,6 +75,7 @@ fn report_kind(kind: muster_protocol::ReportKind) -> ReportKind {
     match kind {
         muster_protocol::ReportKind::Done => ReportKind::Done,
         muster_protocol::ReportKind::Failed => ReportKind::Failed,
+        muster_protocol::ReportKind::TimedOut => ReportKind::TimedOut,
         muster_protocol::ReportKind::Released => ReportKind::Released,
         muster_protocol::ReportKind::Preempted => ReportKind::Preempted,
     }
@@ -84,6 +90,12 @@ fn cut(mut message: String) -> String {
     message.truncate(end);
     message.retain(|c| c != '\0');
     message
+}
+
+/// Outputs are kept as they come if they are an object of a size that a database likes.
+fn outputs(value: Value) -> Option<Arc<str>> {
+    let text = value.as_object().map(|_| value.to_string())?;
+    (text.len() <= OUTPUT_BYTES).then(|| Arc::from(text))
 }
 
 /// Everything that a worker said, and the commands made of it.
@@ -109,7 +121,8 @@ impl Speech<'_> {
             let exit = Exit { code: body.exit_code, signal: body.signal };
             let caller = self.caller(lease);
             let message = body.message.map(cut);
-            self.commands.push(Command::Report(Report { job, caller, kind, exit, message }));
+            let outputs = body.outputs.and_then(outputs);
+            self.commands.push(Command::Report(Report { job, caller, kind, exit, message, outputs }));
         }
         Ok(())
     }

@@ -57,6 +57,7 @@ impl RegisterBody {
             status: WorkerStatus::Active,
             last_heartbeat: now,
             registered_at: now,
+            health: muster_domain::Health::default(),
         })
     }
 }

@@ -26,9 +26,17 @@ fn submission(count: usize) -> Command {
         bytes[..8].copy_from_slice(&high);
         bytes[8..].copy_from_slice(&low);
         let id = JobId::from_random(bytes);
-        NewJob { id, spec: Arc::clone(&spec), reference: None, depends_on: Vec::new() }
+        NewJob {
+            id,
+            spec: Arc::clone(&spec),
+            hold: None,
+            reference: None,
+            depends_on: Vec::new(),
+            rules: Vec::new(),
+            member: None,
+        }
     };
-    Command::Submit(Submit { jobs: (0..count).map(job).collect(), atomic: true })
+    Command::Submit(Submit { jobs: (0..count).map(job).collect(), atomic: true, set: None })
 }
 
 /// Ids need only differ, between runs too: a keyed hash of nothing is random enough.
@@ -58,6 +66,7 @@ fn done(job: &Job) -> Command {
         kind: ReportKind::Done,
         exit: Exit { code: Some(0), signal: None },
         message: None,
+        outputs: None,
     })
 }
 

@@ -138,12 +138,18 @@ pub async fn a_batch_sees_what_it_released(stage: &Stage) {
     let first = stage.claim_by("w1").await.unwrap();
     let next = stage.new_job(needing(100));
     let (id, caller) = (next.id, super::stage::lease(first.lease.0));
-    let report =
-        Report { job: first.id, caller, kind: ReportKind::Done, exit: Exit::default(), message: None };
+    let report = Report {
+        job: first.id,
+        caller,
+        kind: ReportKind::Done,
+        exit: Exit::default(),
+        message: None,
+        outputs: None,
+    };
     let answers = stage
         .apply(vec![
             Command::Claim(Ask { worker: Some(WorkerId::new("w1")), max: 1, ahead: 0 }),
-            Command::Submit(Submit { jobs: vec![next], atomic: true }),
+            Command::Submit(Submit { jobs: vec![next], atomic: true, set: None }),
             Command::Report(report),
         ])
         .await;

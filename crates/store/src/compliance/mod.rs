@@ -8,7 +8,9 @@
 
 pub mod cancels;
 pub mod claims;
+pub mod control;
 pub mod dependencies;
+pub mod gates;
 pub mod jobs;
 pub mod leases;
 pub mod lists;
@@ -16,6 +18,7 @@ pub mod parity;
 pub mod stage;
 pub mod submissions;
 pub mod sweeps;
+pub mod times;
 pub mod workers;
 
 pub use stage::{Scenario, Stage};
@@ -65,6 +68,21 @@ macro_rules! compliance_suite {
                 the_bound_is_strict, silence_counts_only_while_somebody_listens,
                 a_report_before_the_sweep_is_never_overwritten, unanswered_stops_are_forced,
                 retention_removes_old_ends_only, the_next_deadline_is_known,
+            }
+            times {
+                not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,
+                retry_on_is_obeyed, a_deadline_ends_what_waits, a_deadline_stops_what_runs,
+                an_overrun_is_stopped_and_fails_as_timeout, a_timeout_report_is_a_failure_with_its_reason,
+                alarms_are_due_in_time, another_worker_is_preferred_after_a_failure,
+            }
+            control {
+                hold_and_release, a_blocked_job_can_be_held, held_at_submit, retry_runs_again,
+                retry_revives_what_ended_with_it, edit_changes_order_and_fit, edit_is_for_waiting_jobs,
+                delete_is_for_ended_jobs,
+            }
+            gates {
+                a_paused_queue_starts_nothing, a_rate_bounds_starts, a_key_bounds_what_runs_at_once,
+                parallel_claims_respect_a_key, the_smallest_limit_of_a_key_counts, why_names_the_gate,
             }
             workers {
                 register_makes_active, register_again_keeps_the_first_time, heartbeat_of_unknown_worker,

@@ -171,7 +171,15 @@ impl World {
         bytes[8..].copy_from_slice(&self.made.to_be_bytes());
         let id = JobId::from_random(bytes);
         self.jobs.push(id);
-        NewJob { id, spec: Arc::new(spec), reference: None, depends_on: Vec::new() }
+        NewJob {
+            id,
+            spec: Arc::new(spec),
+            hold: None,
+            reference: None,
+            depends_on: Vec::new(),
+            rules: Vec::new(),
+            member: None,
+        }
     }
 
     fn submit_one(&mut self, which: u8, a: u8, b: u8) -> Command {
@@ -189,7 +197,7 @@ impl World {
             ..needing(u64::from(b % 5) * 100)
         };
         let job = NewJob { depends_on: parents, ..self.new_job(spec) };
-        Command::Submit(Submit { jobs: vec![job], atomic: true })
+        Command::Submit(Submit { jobs: vec![job], atomic: true, set: None })
     }
 
     fn submit_chain(&mut self, which: u8, a: u8) -> Command {
@@ -204,7 +212,7 @@ impl World {
         if a.is_multiple_of(2) {
             jobs.reverse();
         }
-        Command::Submit(Submit { jobs, atomic: a % 4 < 2 })
+        Command::Submit(Submit { jobs, atomic: a % 4 < 2, set: None })
     }
 
     /// Someone who may or may not speak for the job.
@@ -229,7 +237,7 @@ impl World {
         };
         let exit = Exit { code: Some(code), signal: (b % 7 == 6).then_some(9) };
         let message = (a % 9 == 8).then(|| "went wrong".to_owned());
-        Some(Command::Report(Report { job, caller, kind, exit, message }))
+        Some(Command::Report(Report { job, caller, kind, exit, message, outputs: None }))
     }
 
     fn worker(&self, id: WorkerId, size: u8) -> Worker {
@@ -244,6 +252,7 @@ impl World {
             status: WorkerStatus::Offline,
             last_heartbeat: Timestamp::from_micros(self.now),
             registered_at: Timestamp::default(),
+            health: muster_domain::Health::default(),
         }
     }
 

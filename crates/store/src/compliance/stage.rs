@@ -82,7 +82,15 @@ impl Stage {
     // Submissions.
 
     pub fn new_job(&self, spec: JobSpec) -> NewJob {
-        NewJob { id: self.new_id(), spec: Arc::new(spec), reference: None, depends_on: Vec::new() }
+        NewJob {
+            id: self.new_id(),
+            spec: Arc::new(spec),
+            hold: None,
+            reference: None,
+            depends_on: Vec::new(),
+            rules: Vec::new(),
+            member: None,
+        }
     }
 
     pub async fn try_submit(
@@ -90,7 +98,7 @@ impl Stage {
         jobs: Vec<NewJob>,
         atomic: bool,
     ) -> Result<Vec<Result<Submitted, Rejection>>, Rejection> {
-        match self.one(Command::Submit(Submit { jobs, atomic })).await? {
+        match self.one(Command::Submit(Submit { jobs, atomic, set: None })).await? {
             Outcome::Submitted(jobs) => Ok(jobs),
             other => panic!("{other:?}"),
         }
@@ -140,7 +148,10 @@ impl Stage {
     pub async fn report_as(&self, job: JobId, caller: Caller, kind: ReportKind) -> Result<Job, Rejection> {
         let code = i32::from(kind == ReportKind::Failed);
         let exit = Exit { code: Some(code), signal: None };
-        match self.one(Command::Report(Report { job, caller, kind, exit, message: None })).await? {
+        match self
+            .one(Command::Report(Report { job, caller, kind, exit, message: None, outputs: None }))
+            .await?
+        {
             Outcome::Reported { job, .. } => Ok(job),
             other => panic!("{other:?}"),
         }
@@ -150,6 +161,14 @@ impl Stage {
         let caller = Caller { lease: Some(job.lease), worker: None };
         match self.one(Command::Heartbeat { job: job.id, caller }).await? {
             Outcome::Heartbeat(reply) => Ok(reply.job),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A hold, release, retry or edit.
+    pub async fn control(&self, command: Command) -> Result<Job, Rejection> {
+        match self.one(command).await? {
+            Outcome::Changed { job, .. } => Ok(job),
             other => panic!("{other:?}"),
         }
     }
@@ -203,6 +222,7 @@ impl Stage {
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
+            health: muster_domain::Health::default(),
         };
         self.register_worker(worker).await
     }

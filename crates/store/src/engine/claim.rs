@@ -1,16 +1,17 @@
 //! Handing out work: the planner's pass runs inside the transaction that commits it, on rows that are
 //! locked, so that no worker can be over-committed by a race and no job handed out twice.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use muster_domain::limits::MAX_AHEAD;
-use muster_domain::{Job, JobId, Requirement, Resources, ShapeId, Trigger, Worker, WorkerId};
+use muster_domain::{Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Trigger, Worker, WorkerId};
 use muster_planner::{Candidate, View, WorkerView, place};
 
+use super::gates::Gates;
 use super::work::Work;
 use super::{Answers, Policy, pick};
-use crate::command::{Ask, Claimed, Command, Outcome};
+use crate::command::{Ask, Claimed, Command, Input, Outcome};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -32,8 +33,9 @@ pub(crate) async fn apply<T: Tx>(
         return Ok(());
     }
     let mut desk = Desk::open(work, &asks).await?;
-    let jobs = candidates(work, &desk.workers).await?;
-    let view = View { candidates: jobs.iter().map(candidate).collect(), workers: desk.workers.clone() };
+    let Offer { jobs, gates } = offer(work, &desk.workers).await?;
+    let candidates = jobs.iter().map(|job| candidate(job, &gates)).collect();
+    let view = View { candidates, workers: desk.workers.clone(), limits: gates.limits.clone() };
     for placement in place(&view, policy.scoring) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
@@ -41,19 +43,47 @@ pub(crate) async fn apply<T: Tx>(
             desk.hand_out(placement.worker, job);
         }
     }
+    let started: HashSet<JobId> = desk.handed.values().flatten().copied().collect();
+    gates.settle(work, jobs.iter().filter(|job| started.contains(&job.id))).await?;
     let handed = desk.handed;
     let checkpoints = checkpoints(work, handed.values().flatten().copied()).await?;
+    let parents = parents_with_outputs(work, handed.values().flatten().copied()).await?;
     for (position, _) in asks {
         let ids = handed.get(&position).map(Vec::as_slice).unwrap_or_default();
         let jobs = ids.iter().filter_map(|id| work.job(*id).ok().cloned());
-        let claimed = jobs.map(|job| Claimed { checkpoint: checkpoints.get(&job.id).cloned(), job });
+        let claimed = jobs.map(|job| Claimed {
+            checkpoint: checkpoints.get(&job.id).cloned(),
+            inputs: inputs(&job, &parents),
+            job,
+        });
         answers.put(position, Ok(Outcome::Claimed(claimed.collect())));
     }
     Ok(())
 }
 
-fn candidate(job: &Job) -> Candidate {
-    Candidate { id: job.id, priority: job.spec.priority, seq: job.seq, requirement: job.spec.requirement() }
+fn candidate(job: &Job, gates: &Gates) -> Candidate {
+    let shape = job.spec.shape();
+    Candidate {
+        id: job.id,
+        priority: job.spec.priority,
+        seq: job.seq,
+        limits: gates.of(&shape),
+        requirement: shape.requirement,
+        avoid: job.tried.clone(),
+    }
+}
+
+/// Jobs that may start now, locked, and the gates they pass through.
+#[derive(Default)]
+struct Offer {
+    jobs: Vec<Job>,
+    gates: Gates,
+}
+
+/// A registered worker that asks, and how many jobs it may get at the most while it is in quarantine.
+struct Asking {
+    view: WorkerView,
+    allowance: Option<u32>,
 }
 
 /// The asking workers, and which ask each of them gets its jobs through.
@@ -79,9 +109,14 @@ impl Desk {
         let mut registered = registered(work, &ids).await?;
         for (id, asks) in named {
             let ahead = asks.iter().map(|(_, ask)| ask.ahead.min(MAX_AHEAD)).max().unwrap_or(0);
-            let mut view = registered.remove(id).unwrap_or_else(|| unregistered(Some(id.clone())));
+            let asking = registered.remove(id);
+            let Asking { mut view, allowance } =
+                asking.unwrap_or_else(|| Asking { view: unregistered(Some(id.clone())), allowance: None });
             view.slots = view.slots.map(|slots| slots.saturating_add(ahead));
             desk.add(view, &asks);
+            if let (Some(allowance), Some(view)) = (allowance, desk.workers.last_mut()) {
+                view.wants = view.wants.min(allowance);
+            }
         }
         Ok(desk)
     }
@@ -108,7 +143,7 @@ fn unregistered(id: Option<WorkerId>) -> WorkerView {
         used: Resources::default(),
         running: 0,
         slots: None,
-        tags: std::collections::BTreeSet::new(),
+        tags: BTreeSet::new(),
         wants: 0,
     }
 }
@@ -117,13 +152,47 @@ fn unregistered(id: Option<WorkerId>) -> WorkerView {
 async fn registered<T: Tx>(
     work: &mut Work<'_, T>,
     ids: &[WorkerId],
-) -> Result<HashMap<WorkerId, WorkerView>, StoreError> {
+) -> Result<HashMap<WorkerId, Asking>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
     let workers = work.tx.lock_workers(ids).await?;
+    let health: Vec<Health> = workers.iter().map(|worker| worker.health.clone()).collect();
     let views = with_usage(work.tx, workers).await?;
-    Ok(views.into_iter().filter_map(|view| Some((view.id.clone()?, view))).collect())
+    let now = work.now;
+    let bounded = views.into_iter().zip(health).filter_map(|(view, health)| {
+        let allowance = health.allowance(view.running, now);
+        Some((view.id.clone()?, Asking { view, allowance }))
+    });
+    Ok(bounded.collect())
+}
+
+/// The jobs that these depend on and that have left something for them.
+async fn parents_with_outputs<T: Tx>(
+    work: &mut Work<'_, T>,
+    claimed: impl Iterator<Item = JobId>,
+) -> Result<HashMap<JobId, Job>, StoreError> {
+    let specs = claimed.filter_map(|id| work.job(id).ok()).map(|job| &job.spec);
+    let ids: BTreeSet<JobId> = specs.flat_map(|spec| spec.depends_on.iter().copied()).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids: Vec<JobId> = ids.into_iter().collect();
+    let parents = work.tx.read_jobs(&ids).await?.into_iter();
+    Ok(parents.filter(|parent| parent.outputs.is_some()).map(|parent| (parent.id, parent)).collect())
+}
+
+fn inputs(job: &Job, parents: &HashMap<JobId, Job>) -> Vec<Input> {
+    let left = job.spec.depends_on.iter().filter_map(|id| parents.get(id));
+    left.filter_map(|parent| {
+        let step = parent.member.as_ref().and_then(|member| member.step.as_deref().map(str::to_owned));
+        Some(Input {
+            name: step.or_else(|| parent.spec.name.clone()),
+            index: parent.member.as_ref().and_then(|member| member.index),
+            outputs: parent.outputs.clone()?,
+        })
+    })
+    .collect()
 }
 
 /// Adds up what each worker holds, from its jobs.
@@ -136,15 +205,17 @@ pub(super) async fn with_usage<T: Tx>(
     let mut shapes: Vec<ShapeId> = usage.iter().map(|usage| usage.shape).collect();
     shapes.sort_unstable();
     shapes.dedup();
-    let needs: HashMap<ShapeId, Requirement> = match shapes.as_slice() {
+    let needs: HashMap<ShapeId, Shape> = match shapes.as_slice() {
         [] => HashMap::new(),
-        shapes => tx.requirements(shapes).await?.into_iter().collect(),
+        shapes => tx.shapes(shapes).await?.into_iter().collect(),
     };
     let mut held: HashMap<WorkerId, (Resources, u32)> = HashMap::new();
     for usage in usage {
         let (used, running) = held.entry(usage.worker).or_default();
         *running += usage.jobs;
-        if let Some(need) = needs.get(&usage.shape).filter(|need| !need.resources.is_zero()) {
+        if let Some(need) =
+            needs.get(&usage.shape).map(|shape| &shape.requirement).filter(|need| !need.resources.is_zero())
+        {
             for _ in 0..usage.jobs {
                 used.add(&need.resources);
             }
@@ -165,24 +236,26 @@ pub(super) async fn with_usage<T: Tx>(
     Ok(workers.into_iter().map(view).collect())
 }
 
-/// The heads of every shape that some asking worker has room for, locked.
-async fn candidates<T: Tx>(work: &mut Work<'_, T>, workers: &[WorkerView]) -> Result<Vec<Job>, StoreError> {
+/// The heads of every shape that some asking worker has room for and whose gates are open.
+async fn offer<T: Tx>(work: &mut Work<'_, T>, workers: &[WorkerView]) -> Result<Offer, StoreError> {
     let wanted = workers.iter().map(|worker| worker.wants).fold(0, u32::saturating_add).min(MAX_CLAIMS);
     if wanted == 0 {
-        return Ok(Vec::new());
+        return Ok(Offer::default());
     }
     let fits = |need: &Requirement| workers.iter().any(|w| w.wants > 0 && w.has_room_for(need));
-    let shapes = work.tx.pending_shapes().await?;
-    let shapes: Vec<ShapeId> =
-        shapes.into_iter().filter(|(_, need)| fits(need)).map(|(shape, _)| shape).collect();
+    let mut shapes = work.tx.pending_shapes().await?;
+    shapes.retain(|(_, shape)| fits(&shape.requirement));
+    let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape)).await?;
+    shapes.retain(|(_, shape)| gates.is_open(shape));
     if shapes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Offer { jobs: Vec::new(), gates });
     }
-    let jobs = work.tx.lock_heads(&shapes, wanted as usize).await?;
+    let ids: Vec<ShapeId> = shapes.into_iter().map(|(id, _)| id).collect();
+    let jobs = work.tx.lock_heads(&ids, wanted as usize).await?;
     for job in &jobs {
         work.hold(job.clone());
     }
-    Ok(jobs)
+    Ok(Offer { jobs, gates })
 }
 
 async fn checkpoints<T: Tx>(

@@ -6,7 +6,11 @@
 //! callers that do not wait for one another, so that any order among them is a fair one.
 
 mod claim;
+mod control;
+mod gates;
+mod health;
 mod named;
+mod preview;
 mod read;
 mod settle;
 mod submit;
@@ -72,9 +76,12 @@ pub async fn apply<T: Tx>(
     settle::lock_in_order(&mut work, commands).await?;
     workers::apply(&mut work, commands, &mut answers).await?;
     named::apply(&mut work, commands, &mut answers).await?;
+    control::apply(&mut work, commands, &mut answers).await?;
     sweep::apply(&mut work, commands, &mut answers).await?;
     settle::dependants(&mut work).await?;
     named::answer_cancels(&work, commands, &mut answers);
+    health::apply(&mut work).await?;
+    work.flush_workers().await?;
     submit::apply(&mut work, commands, &mut answers).await?;
     work.flush().await?;
     claim::apply(&mut work, policy, commands, &mut answers).await?;

@@ -46,7 +46,14 @@ pub(crate) async fn apply<T: Tx>(
             Command::Submit(_)
             | Command::Claim(_)
             | Command::RegisterWorker(_)
+            | Command::ReleaseWorker { .. }
             | Command::WorkerHeartbeat { .. }
+            | Command::Hold { .. }
+            | Command::Release { .. }
+            | Command::Retry { .. }
+            | Command::Edit { .. }
+            | Command::Delete { .. }
+            | Command::PutQueue(_)
             | Command::Sweep(_) => continue,
         };
         answers.put(position, answer);
@@ -60,6 +67,7 @@ fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
         kind: report.kind,
         exit: report.exit,
         message: report.message.clone(),
+        outputs: report.outputs.clone(),
     };
     let change = work.trigger(report.job, &trigger)?;
     Ok(Outcome::Reported { job: work.job(report.job)?.clone(), repeated: change == Change::Repeated })
@@ -80,9 +88,9 @@ fn cancelled<T: Tx>(work: &Work<'_, T>, id: JobId) -> Result<Outcome, Rejection>
         return Ok(Outcome::Cancelled { cancelled: Vec::new(), stopping: vec![id] });
     }
     let taken_along = work.events().iter().filter_map(|event| match &event.kind {
-        EventKind::Cancelled { reason: EndReason::DependencyCancelled { ancestor } } if *ancestor == id => {
-            event.job
-        }
+        EventKind::Cancelled {
+            reason: EndReason::DependencyCancelled { ancestor } | EndReason::Skipped { ancestor, .. },
+        } if *ancestor == id => event.job,
         _ => None,
     });
     let cancelled = std::iter::once(id).chain(taken_along).collect();

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use muster_domain::{Job, JobId, Phase, Reason, Status, Worker, WorkerStatus};
+use muster_domain::{Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Worker, WorkerStatus};
 use muster_planner::{WorkerView, explain};
 
 use super::claim::with_usage;
+use super::preview;
 use crate::error::StoreError;
-use crate::query::{JobFilter, JobPage, JobView, Query, Reply, WorkerUsage};
+use crate::query::{JobFilter, JobPage, JobView, Query, Reply, SetCount, SetFilter, SetView, WorkerUsage};
 use crate::tx::Tx;
 
 /// Answers a question inside `tx`.
@@ -24,6 +25,9 @@ pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError>
         Query::LastEvent => Reply::LastEvent(tx.last_event().await?),
         Query::Counts => Reply::Counts(tx.counts().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),
+        Query::Queues => Reply::Queues(tx.queues().await?),
+        Query::Sets(filter) => Reply::Sets(sets(tx, filter).await?),
+        Query::CancelPreview(ids) => Reply::CancelPreview(preview::cancel(tx, ids).await?),
         Query::Why(id) => Reply::Why(why(tx, *id).await?),
     })
 }
@@ -36,6 +40,20 @@ async fn with_checkpoints<T: Tx>(tx: &mut T, jobs: Vec<Job>) -> Result<Vec<JobVi
         ids => tx.checkpoints(ids).await?.into_iter().map(|(id, bytes)| (id, Arc::from(bytes))).collect(),
     };
     Ok(jobs.into_iter().map(|job| JobView { checkpoint: found.remove(&job.id), job }).collect())
+}
+
+async fn sets<T: Tx>(tx: &mut T, filter: &SetFilter) -> Result<Vec<SetView>, StoreError> {
+    let found = tx.sets(filter).await?;
+    let ids: Vec<SetId> = found.iter().map(|set| set.id).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut counts: HashMap<SetId, Vec<SetCount>> = HashMap::new();
+    for count in tx.count_sets(&ids).await? {
+        counts.entry(count.set).or_default().push(count);
+    }
+    let view = |set: JobSet| SetView { counts: counts.remove(&set.id).unwrap_or_default(), set };
+    Ok(found.into_iter().map(view).collect())
 }
 
 async fn page<T: Tx>(tx: &mut T, filter: &JobFilter) -> Result<JobPage, StoreError> {
@@ -61,18 +79,24 @@ async fn workers<T: Tx>(tx: &mut T) -> Result<Vec<WorkerUsage>, StoreError> {
 /// The active workers as placement sees them; none of them asks.
 pub(super) async fn worker_views<T: Tx>(tx: &mut T) -> Result<Vec<WorkerView>, StoreError> {
     let mut workers = tx.workers().await?;
-    workers.retain(|worker| worker.status == WorkerStatus::Active);
+    workers.retain(|worker| worker.status == WorkerStatus::Active && worker.health.quarantine.is_none());
     with_usage(tx, workers).await
 }
 
 async fn why<T: Tx>(tx: &mut T, id: JobId) -> Result<Option<(Job, Vec<Reason>)>, StoreError> {
     let Some(job) = tx.read_jobs(&[id]).await?.pop() else { return Ok(None) };
     let reasons = match &job.phase {
-        Phase::Pending => {
-            let ahead = tx.count_ahead(&job).await?;
-            explain(&job.spec.requirement(), &worker_views(tx).await?, ahead)
+        Phase::Pending => pending(tx, &job).await?,
+        Phase::Delayed { until } => vec![delay(&job, *until)],
+        Phase::Held { until } => {
+            let held = Reason::Held { why: hold(&job) };
+            std::iter::once(held).chain(until.map(|until| delay(&job, until))).collect()
         }
-        Phase::Blocked { .. } => unfinished_dependencies(tx, &job).await?,
+        Phase::Blocked { .. } => {
+            let mut reasons = unfinished_dependencies(tx, &job).await?;
+            reasons.extend(job.hold.is_some().then(|| Reason::Held { why: hold(&job) }));
+            reasons
+        }
         Phase::Reserved { worker, .. } => vec![Reason::Running { worker: Some(worker.clone()), since: None }],
         Phase::Running { worker, .. } => {
             vec![Reason::Running { worker: worker.clone(), since: job.started_at }]
@@ -85,6 +109,45 @@ async fn why<T: Tx>(tx: &mut T, id: JobId) -> Result<Option<(Job, Vec<Reason>)>,
         }
     };
     Ok(Some((job, reasons)))
+}
+
+fn hold(job: &Job) -> String {
+    job.hold.as_ref().map_or_else(|| "held".to_owned(), ToString::to_string)
+}
+
+fn delay(job: &Job, until: Timestamp) -> Reason {
+    if job.closed.is_some() {
+        return Reason::BackOff { until, attempt: job.attempts };
+    }
+    Reason::NotBefore { until }
+}
+
+/// The gates in front of a pending job, then the room.
+async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let mut reasons = Vec::new();
+    if let Some(name) = &job.spec.queue {
+        let queues = tx.queues().await?;
+        if let Some(queue) = queues.iter().find(|queue| queue.name == *name) {
+            let paused = queue.paused.then(|| Reason::QueuePaused { queue: name.clone() });
+            let limited = queue.next_start().map(|until| Reason::RateLimited { queue: name.clone(), until });
+            reasons.extend(paused.into_iter().chain(limited));
+        }
+    }
+    if let Some(limit) = &job.spec.concurrency {
+        let holders = tx.holders_of_key(&limit.key, limit.limit as usize + 1).await?;
+        if holders.len() >= limit.limit as usize {
+            reasons.push(Reason::Concurrency { key: limit.key.clone(), limit: limit.limit, holders });
+        }
+    }
+    let workers = tx.workers().await?;
+    let set_aside = workers.iter().filter(|worker| worker.status == WorkerStatus::Active);
+    reasons.extend(set_aside.filter_map(|worker| {
+        let until = worker.health.quarantine.as_ref()?.probe_at;
+        Some(Reason::Quarantined { worker: worker.id.clone(), until })
+    }));
+    let ahead = tx.count_ahead(job).await?;
+    reasons.extend(explain(&job.spec.requirement(), &worker_views(tx).await?, ahead));
+    Ok(reasons)
 }
 
 async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use muster_domain::{JobId, ReportKind, Status, Trigger};
+use muster_domain::{JobId, ReportKind, Trigger};
 
 use super::work::Work;
 use crate::command::Command;
@@ -24,15 +24,22 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 ids.insert(report.job);
                 match report.kind {
                     ReportKind::Done => shallow.push(report.job),
-                    ReportKind::Failed | ReportKind::Preempted => deep.push(report.job),
+                    ReportKind::Failed | ReportKind::TimedOut | ReportKind::Preempted => {
+                        deep.push(report.job);
+                    }
                     ReportKind::Released => {}
                 }
             }
-            Command::AcknowledgeStop { job, .. } | Command::Cancel { job, .. } => {
+            Command::AcknowledgeStop { job, .. } | Command::Cancel { job, .. } | Command::Retry { job } => {
                 ids.insert(*job);
                 deep.push(*job);
             }
-            Command::Heartbeat { job, .. } | Command::SaveCheckpoint { job, .. } => {
+            Command::Heartbeat { job, .. }
+            | Command::SaveCheckpoint { job, .. }
+            | Command::Hold { job, .. }
+            | Command::Release { job }
+            | Command::Edit { job, .. }
+            | Command::Delete { job } => {
                 ids.insert(*job);
             }
             Command::Submit(submit) => {
@@ -41,7 +48,9 @@ pub(crate) async fn lock_in_order<T: Tx>(
             }
             Command::Claim(_)
             | Command::RegisterWorker(_)
+            | Command::ReleaseWorker { .. }
             | Command::WorkerHeartbeat { .. }
+            | Command::PutQueue(_)
             | Command::Sweep(_) => {}
         }
     }
@@ -80,17 +89,12 @@ pub(crate) async fn dependants<T: Tx>(work: &mut Work<'_, T>) -> Result<(), Stor
             return Ok(());
         }
         let mut edges = work.tx.dependants(&ended).await?;
-        edges.sort_unstable();
+        edges.sort_unstable_by_key(|edge| (edge.parent, edge.child));
         work.lock(edges.iter().map(|edge| edge.child)).await?;
         for edge in edges {
             let Ok(parent) = work.job(edge.parent) else { continue };
-            let trigger = match parent.status() {
-                Status::Done => Trigger::DependencyDone,
-                status => Trigger::DependencyEnded {
-                    ancestor: parent.root_cause(),
-                    cancelled: status == Status::Cancelled,
-                },
-            };
+            let Some(ended) = parent.ended() else { continue };
+            let trigger = Trigger::DependencyEnded { rule: edge.rule, ended, ancestor: parent.root_cause() };
             // A child that is no longer blocked has ended before (cancelled, or through another
             // parent): there is nothing left to tell it.
             let _already_ended = work.trigger(edge.child, &trigger);

@@ -22,11 +22,13 @@ pub(crate) async fn apply<T: Tx>(
         let mut summary = SweepSummary::default();
         silent_jobs(work, sweep, &mut summary).await?;
         overdue_stops(work, sweep, &mut summary).await?;
+        alarms(work, sweep, &mut summary).await?;
         silent_workers(work, sweep, &mut summary).await?;
         finished_jobs(work, sweep, &mut summary).await?;
         // What was just handled must not look overdue any more.
         work.flush().await?;
-        summary.next_due = next_due(work, sweep).await?;
+        let gate = gates(work).await?;
+        summary.next_due = next_due(work, sweep).await?.into_iter().chain(gate).min();
         answers.put(position, Ok(Outcome::Swept(summary)));
     }
     Ok(())
@@ -77,6 +79,24 @@ async fn overdue_stops<T: Tx>(
     Ok(())
 }
 
+/// What jobs asked for themselves: ends of delays, deadlines, attempts that run too long.
+async fn alarms<T: Tx>(
+    work: &mut Work<'_, T>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let ids = work.tx.alarms(work.now, sweep.limit).await?;
+    summary.more |= ids.len() >= sweep.limit;
+    work.lock(ids.iter().copied()).await?;
+    for id in ids {
+        let acted = [Trigger::Expire, Trigger::Due, Trigger::Overrun]
+            .iter()
+            .any(|trigger| work.trigger(id, trigger).is_ok());
+        summary.alarms += u32::from(acted);
+    }
+    Ok(())
+}
+
 async fn silent_workers<T: Tx>(
     work: &mut Work<'_, T>,
     sweep: Sweep,
@@ -110,6 +130,7 @@ async fn finished_jobs<T: Tx>(
     let Some(retention) = sweep.retention else { return Ok(()) };
     let ids = work.tx.finished_jobs(work.now - retention, sweep.limit).await?;
     if ids.is_empty() {
+        work.tx.delete_empty_sets(work.now - retention, sweep.limit).await?;
         return Ok(());
     }
     summary.more |= ids.len() >= sweep.limit;
@@ -117,10 +138,35 @@ async fn finished_jobs<T: Tx>(
     work.tx.delete_jobs(&ids).await
 }
 
+/// What no job's alarm tells: rates that allow a start again, quarantined workers that may be tried. Claims
+/// that wait are tried again, and the next such moment is returned.
+async fn gates<T: Tx>(work: &mut Work<'_, T>) -> Result<Option<Timestamp>, StoreError> {
+    let now = work.now;
+    let starts = work.tx.queues().await?.into_iter().filter_map(|queue| queue.next_start());
+    let probes = work.tx.workers().await?.into_iter();
+    let probes = probes.filter_map(|worker| Some(worker.health.quarantine?.probe_at));
+    let (mut next, mut open) = (None::<Timestamp>, false);
+    for moment in starts.chain(probes) {
+        if moment > now {
+            next = Some(next.map_or(moment, |next| next.min(moment)));
+        } else {
+            open = true;
+        }
+    }
+    if open {
+        work.note_room();
+    }
+    Ok(next)
+}
+
 async fn next_due<T: Tx>(work: &mut Work<'_, T>, sweep: Sweep) -> Result<Option<Timestamp>, StoreError> {
-    let (sign, drain) = work.tx.oldest_signs().await?;
+    let oldest = work.tx.oldest().await?;
     let due =
         |since: Option<Timestamp>, timeout| since.map(|since| since.max(sweep.listening_since) + timeout);
-    let candidates = [due(sign, sweep.timeouts.job_heartbeat), due(drain, sweep.timeouts.preempt)];
+    let candidates = [
+        due(oldest.sign, sweep.timeouts.job_heartbeat),
+        due(oldest.stop, sweep.timeouts.preempt),
+        oldest.alarm,
+    ];
     Ok(candidates.into_iter().flatten().min())
 }

@@ -1,6 +1,6 @@
 //! Workers: registration and signs of life.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use muster_domain::{Event, EventKind, Rejection, Span, Worker, WorkerId, WorkerStatus};
 
@@ -24,10 +24,8 @@ pub(crate) async fn apply<T: Tx>(
         return Ok(());
     }
     let ids: Vec<WorkerId> = ids.into_iter().collect();
-    let known = work.tx.lock_workers(&ids).await?;
-    let mut known: BTreeMap<WorkerId, Worker> =
-        known.into_iter().map(|worker| (worker.id.clone(), worker)).collect();
-    let mut changed: BTreeSet<WorkerId> = BTreeSet::new();
+    work.lock_workers(&ids).await?;
+    let (mut known, mut changed) = work.take_workers();
     for (position, command) in commands.iter().enumerate() {
         match command {
             Command::RegisterWorker(worker) => {
@@ -44,6 +42,14 @@ pub(crate) async fn apply<T: Tx>(
                 }
                 None => answers.put(position, Err(Rejection::WorkerNotFound { id: worker.clone() })),
             },
+            Command::ReleaseWorker { worker } => match known.get_mut(worker) {
+                Some(found) => {
+                    release(work, found);
+                    changed.insert(worker.clone());
+                    answers.put(position, Ok(Outcome::Worker(found.clone())));
+                }
+                None => answers.put(position, Err(Rejection::WorkerNotFound { id: worker.clone() })),
+            },
             Command::Claim(ask) => {
                 let asking = ask.worker.as_ref().and_then(|id| known.get_mut(id));
                 let now = work.now;
@@ -57,17 +63,22 @@ pub(crate) async fn apply<T: Tx>(
             _ => {}
         }
     }
-    let changed: Vec<Worker> = changed.iter().filter_map(|id| known.get(id).cloned()).collect();
-    if changed.is_empty() {
-        return Ok(());
+    work.put_back_workers(known, changed);
+    Ok(())
+}
+
+fn release<T: Tx>(work: &mut Work<'_, T>, found: &mut Worker) {
+    found.health.streak.clear();
+    if found.health.quarantine.take().is_some() {
+        let kind = EventKind::WorkerReleased { reason: "by hand".to_owned() };
+        work.note(Event::of_worker(found.id.clone(), work.now, kind));
     }
-    work.tx.put_workers(&changed).await
 }
 
 fn named_worker(command: &Command) -> Option<&WorkerId> {
     match command {
         Command::RegisterWorker(worker) => Some(&worker.id),
-        Command::WorkerHeartbeat { worker } => Some(worker),
+        Command::WorkerHeartbeat { worker } | Command::ReleaseWorker { worker } => Some(worker),
         Command::Claim(ask) => ask.worker.as_ref(),
         _ => None,
     }

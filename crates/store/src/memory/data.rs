@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Status, Timestamp, Worker, WorkerId};
+use muster_domain::{
+    Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status, Timestamp, Worker,
+    WorkerId,
+};
 
 /// The place of a pending job in its shape's queue.
 pub(super) type QueueKey = (Reverse<i32>, u64, JobId);
@@ -15,13 +18,21 @@ pub(super) struct Data {
     pub(super) last_seq: u64,
     pub(super) by_seq: BTreeMap<u64, JobId>,
     pub(super) by_key: HashMap<String, JobId>,
-    pub(super) children: HashMap<JobId, Vec<JobId>>,
-    pub(super) requirements: HashMap<ShapeId, Requirement>,
+    pub(super) by_unique: HashMap<String, BTreeSet<JobId>>,
+    pub(super) sets: BTreeMap<u64, JobSet>,
+    pub(super) set_seqs: HashMap<SetId, u64>,
+    pub(super) members: HashMap<SetId, BTreeSet<JobId>>,
+    pub(super) last_set: u64,
+    pub(super) children: HashMap<JobId, Vec<(JobId, Rule)>>,
+    pub(super) shapes: HashMap<ShapeId, Shape>,
     pub(super) pending: BTreeMap<ShapeId, BTreeSet<QueueKey>>,
     pub(super) held: HashMap<WorkerId, BTreeSet<JobId>>,
     pub(super) signs: BTreeSet<(Timestamp, JobId)>,
     pub(super) drains: BTreeSet<(Timestamp, JobId)>,
+    pub(super) alarms: BTreeSet<(Timestamp, JobId)>,
     pub(super) ended: BTreeSet<(Timestamp, JobId)>,
+    pub(super) holders: HashMap<String, BTreeSet<JobId>>,
+    pub(super) queues: BTreeMap<QueueName, Queue>,
     pub(super) counts: BTreeMap<Status, u64>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) last_event: u64,
@@ -51,6 +62,11 @@ impl Data {
         if let Some(key) = &job.spec.idempotency_key {
             self.by_key.remove(key);
         }
+        if let Some(member) = &job.member
+            && let Some(members) = self.members.get_mut(&member.set)
+        {
+            members.remove(&id);
+        }
         self.children.remove(&id);
         self.checkpoints.remove(&id);
         for position in self.events_of.remove(&id).unwrap_or_default() {
@@ -68,6 +84,15 @@ impl Data {
                 self.signs.insert((job.last_sign_of_life(), job.id));
             }
             _ => {}
+        }
+        if let Some(at) = job.alarm() {
+            self.alarms.insert((at, job.id));
+        }
+        if let Some(unique) = job.spec.unique.as_ref().filter(|_| !job.is_terminal()) {
+            self.by_unique.entry(unique.key.clone()).or_default().insert(job.id);
+        }
+        if let Some(limit) = job.spec.concurrency.as_ref().filter(|_| job.status().holds_capacity()) {
+            self.holders.entry(limit.key.clone()).or_default().insert(job.id);
         }
         if let Some(worker) = job.worker() {
             self.held.entry(worker.clone()).or_default().insert(job.id);
@@ -88,6 +113,25 @@ impl Data {
             queue.remove(&queue_key(job));
             if queue.is_empty() {
                 self.pending.remove(&job.shape);
+            }
+        }
+        if let Some(at) = job.alarm() {
+            self.alarms.remove(&(at, job.id));
+        }
+        if let Some(unique) = &job.spec.unique
+            && let Some(jobs) = self.by_unique.get_mut(&unique.key)
+        {
+            jobs.remove(&job.id);
+            if jobs.is_empty() {
+                self.by_unique.remove(&unique.key);
+            }
+        }
+        if let Some(limit) = &job.spec.concurrency
+            && let Some(holders) = self.holders.get_mut(&limit.key)
+        {
+            holders.remove(&job.id);
+            if holders.is_empty() {
+                self.holders.remove(&limit.key);
             }
         }
         self.signs.remove(&(job.last_sign_of_life(), job.id));

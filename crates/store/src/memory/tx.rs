@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use muster_domain::{Event, Job, JobId, Requirement, ShapeId, Status, Timestamp, Worker, WorkerId};
+use muster_domain::{
+    Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status, Timestamp, Worker,
+    WorkerId,
+};
 
 use super::data::{Data, queue_key};
 use crate::error::StoreError;
-use crate::query::{Counts, EventFilter, JobFilter};
-use crate::tx::{Edge, Tx, Usage};
+use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
+use crate::tx::{Edge, Oldest, Tx, Usage};
 
 type Done<T> = Result<T, StoreError>;
 
@@ -16,6 +19,11 @@ fn matches(job: &Job, filter: &JobFilter) -> bool {
     (filter.statuses.is_empty() || filter.statuses.contains(&job.status()))
         && filter.queue.as_ref().is_none_or(|queue| job.spec.queue.as_ref() == Some(queue))
         && filter.name.as_ref().is_none_or(|name| job.spec.name.as_ref() == Some(name))
+        && filter.set.is_none_or(|set| job.member.as_ref().is_some_and(|member| member.set == set))
+        && filter
+            .step
+            .as_deref()
+            .is_none_or(|step| job.member.as_ref().is_some_and(|member| member.step.as_deref() == Some(step)))
         && filter.tag.as_ref().is_none_or(|tag| job.spec.tags.contains(tag))
         && filter.worker.as_ref().is_none_or(|worker| job.worker().or(job.ran_on.as_ref()) == Some(worker))
         && filter.since.is_none_or(|since| job.created_at >= since)
@@ -40,6 +48,9 @@ impl Tx for Data {
             if let Some(key) = &job.spec.idempotency_key {
                 self.by_key.insert(key.clone(), job.id);
             }
+            if let Some(member) = &job.member {
+                self.members.entry(member.set).or_default().insert(job.id);
+            }
             self.put(job.clone());
         }
         Ok(())
@@ -50,6 +61,10 @@ impl Tx for Data {
             self.put(job.clone());
         }
         Ok(())
+    }
+
+    async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()> {
+        self.update_jobs(jobs).await
     }
 
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()> {
@@ -63,9 +78,48 @@ impl Tx for Data {
         Ok(keys.iter().filter_map(|key| Some((key.clone(), *self.by_key.get(key)?))).collect())
     }
 
+    async fn lock_unique(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>> {
+        let first = |key: &String| Some((key.clone(), *self.by_unique.get(key)?.first()?));
+        Ok(keys.iter().filter_map(first).collect())
+    }
+
+    async fn insert_sets(&mut self, sets: &mut [JobSet]) -> Done<()> {
+        for set in sets {
+            self.last_set += 1;
+            set.seq = self.last_set;
+            self.set_seqs.insert(set.id, set.seq);
+            self.sets.insert(set.seq, set.clone());
+        }
+        Ok(())
+    }
+
+    async fn lock_sets(&mut self, ids: &[SetId]) -> Done<Vec<JobSet>> {
+        let seqs = ids.iter().filter_map(|id| self.set_seqs.get(id));
+        Ok(seqs.filter_map(|seq| self.sets.get(seq).cloned()).collect())
+    }
+
+    async fn update_sets(&mut self, sets: &[JobSet]) -> Done<()> {
+        for set in sets {
+            self.sets.insert(set.seq, set.clone());
+        }
+        Ok(())
+    }
+
+    async fn sets(&mut self, filter: &SetFilter) -> Done<Vec<JobSet>> {
+        Ok(super::sets::list(self, filter))
+    }
+
+    async fn count_sets(&mut self, ids: &[SetId]) -> Done<Vec<SetCount>> {
+        Ok(ids.iter().flat_map(|id| super::sets::count(self, *id)).collect())
+    }
+
+    async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
+        Ok(super::sets::remove_empty(self, before, limit))
+    }
+
     async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {
         for edge in edges {
-            self.children.entry(edge.parent).or_default().push(edge.child);
+            self.children.entry(edge.parent).or_default().push((edge.child, edge.rule));
         }
         Ok(())
     }
@@ -73,26 +127,25 @@ impl Tx for Data {
     async fn dependants(&mut self, parents: &[JobId]) -> Done<Vec<Edge>> {
         let edges = |parent: &JobId| {
             let children = self.children.get(parent).map(Vec::as_slice).unwrap_or_default();
-            children.iter().map(|child| Edge { parent: *parent, child: *child }).collect::<Vec<_>>()
+            let edge = |(child, rule): &(JobId, Rule)| Edge { parent: *parent, child: *child, rule: *rule };
+            children.iter().map(edge).collect::<Vec<_>>()
         };
         Ok(parents.iter().flat_map(edges).collect())
     }
 
-    async fn requirements(&mut self, shapes: &[ShapeId]) -> Done<Vec<(ShapeId, Requirement)>> {
-        let found = |shape: &ShapeId| Some((*shape, self.requirements.get(shape)?.clone()));
-        Ok(shapes.iter().filter_map(found).collect())
+    async fn shapes(&mut self, ids: &[ShapeId]) -> Done<Vec<(ShapeId, Shape)>> {
+        Ok(ids.iter().filter_map(|id| Some((*id, self.shapes.get(id)?.clone()))).collect())
     }
 
-    async fn insert_requirements(&mut self, shapes: &[(ShapeId, Requirement)]) -> Done<()> {
-        for (shape, requirement) in shapes {
-            self.requirements.entry(*shape).or_insert_with(|| requirement.clone());
+    async fn insert_shapes(&mut self, shapes: &[(ShapeId, Shape)]) -> Done<()> {
+        for (id, shape) in shapes {
+            self.shapes.entry(*id).or_insert_with(|| shape.clone());
         }
         Ok(())
     }
 
-    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Requirement)>> {
-        let found = |shape: &ShapeId| Some((*shape, self.requirements.get(shape)?.clone()));
-        Ok(self.pending.keys().filter_map(found).collect())
+    async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Shape)>> {
+        Ok(self.pending.keys().filter_map(|id| Some((*id, self.shapes.get(id)?.clone()))).collect())
     }
 
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
@@ -141,17 +194,47 @@ impl Tx for Data {
         Ok(overdue.take(limit).map(|(_, id)| *id).collect())
     }
 
-    async fn oldest_signs(&mut self) -> Done<(Option<Timestamp>, Option<Timestamp>)> {
-        Ok((self.signs.first().map(|(at, _)| *at), self.drains.first().map(|(at, _)| *at)))
+    async fn alarms(&mut self, now: Timestamp, limit: usize) -> Done<Vec<JobId>> {
+        let due = self.alarms.iter().take_while(|(at, _)| *at <= now);
+        Ok(due.take(limit).map(|(_, id)| *id).collect())
+    }
+
+    async fn oldest(&mut self) -> Done<Oldest> {
+        let first = |set: &std::collections::BTreeSet<(Timestamp, JobId)>| set.first().map(|(at, _)| *at);
+        Ok(Oldest { sign: first(&self.signs), stop: first(&self.drains), alarm: first(&self.alarms) })
     }
 
     async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         let needed = |id: &JobId| {
             let children = self.children.get(id).into_iter().flatten();
-            children.filter_map(|child| self.jobs.get(child)).any(|child| !child.is_terminal())
+            children.filter_map(|(child, _)| self.jobs.get(child)).any(|child| !child.is_terminal())
         };
         let ended = self.ended.iter().take_while(|(at, _)| *at < before).map(|(_, id)| *id);
         Ok(ended.filter(|id| !needed(id)).take(limit).collect())
+    }
+
+    async fn lock_queues(&mut self, names: &[QueueName]) -> Done<Vec<Queue>> {
+        Ok(names.iter().filter_map(|name| self.queues.get(name).cloned()).collect())
+    }
+
+    async fn queues(&mut self) -> Done<Vec<Queue>> {
+        Ok(self.queues.values().cloned().collect())
+    }
+
+    async fn put_queues(&mut self, queues: &[Queue]) -> Done<()> {
+        for queue in queues {
+            self.queues.insert(queue.name.clone(), queue.clone());
+        }
+        Ok(())
+    }
+
+    async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {
+        let held = |key: &String| Some((key.clone(), self.holders.get(key)?.len() as u32));
+        Ok(keys.iter().filter_map(held).collect())
+    }
+
+    async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
+        Ok(self.holders.get(key).into_iter().flatten().take(limit).copied().collect())
     }
 
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
@@ -181,6 +264,18 @@ impl Tx for Data {
         for job in self.pending.values().flatten().filter_map(|(_, _, id)| self.jobs.get(id)) {
             let queue = job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()).unwrap_or_default();
             *counts.pending_by_queue.entry(queue).or_default() += 1;
+        }
+        for job in self.jobs.values() {
+            let queue = job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()).unwrap_or_default();
+            match job.status() {
+                Status::Pending | Status::Delayed | Status::Held | Status::Blocked => {
+                    *counts.waiting_by_queue.entry(queue).or_default() += 1;
+                }
+                Status::Reserved | Status::Running | Status::Preempting => {
+                    *counts.held_by_queue.entry(queue).or_default() += 1;
+                }
+                Status::Preempted | Status::Done | Status::Failed | Status::Cancelled => {}
+            }
         }
         Ok(counts)
     }

@@ -39,6 +39,7 @@ pub(super) fn plain(key: &Key, kind: ReportKind, message: Option<String>) -> Job
         exit_code: None,
         signal: None,
         message,
+        outputs: None,
     }
 }
 

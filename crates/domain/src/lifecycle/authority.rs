@@ -1,0 +1,48 @@
+//! Who may speak for a job: the lease in force, the worker that holds it, or anybody where the original
+//! rule lets the status alone decide.
+
+use super::Caller;
+use crate::job::{Job, ReportKind};
+use crate::phase::Status;
+use crate::rejection::Rejection;
+
+/// How far a caller may speak for a job.
+pub(super) enum Authority {
+    /// It named the lease in force, or is the worker that holds the job.
+    Proven,
+    /// It said nothing about itself; the status alone decides.
+    Anonymous,
+    /// It repeats the report that ended its lease.
+    Repeats,
+}
+
+/// Decides whether `caller` speaks for `job`. `report` is `None` for heartbeats, which never repeat.
+pub(super) fn authority(
+    job: &Job,
+    caller: &Caller,
+    report: Option<ReportKind>,
+) -> Result<Authority, Rejection> {
+    let held = matches!(job.status(), Status::Running | Status::Preempting);
+    if let Some(given) = caller.lease {
+        if held && given == job.lease {
+            return Ok(Authority::Proven);
+        }
+        return match job.closed {
+            Some(closed) if closed.lease == given && report.is_some() && closed.by == report => {
+                Ok(Authority::Repeats)
+            }
+            Some(closed) if closed.lease == given && closed.by.is_some() => {
+                Err(Rejection::ContradictsReport { given })
+            }
+            _ => Err(Rejection::StaleLease { given, current: job.lease }),
+        };
+    }
+    if !held {
+        return Err(Rejection::NotRunning { status: job.status() });
+    }
+    match &caller.worker {
+        None => Ok(Authority::Anonymous),
+        Some(worker) if job.worker() == Some(worker) => Ok(Authority::Proven),
+        Some(worker) => Err(Rejection::NotHolder { given: worker.clone(), holder: job.worker().cloned() }),
+    }
+}

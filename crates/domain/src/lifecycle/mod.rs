@@ -1,0 +1,166 @@
+//! The state machine of jobs. [`transition`] is the only function that changes a job's phase.
+//!
+//! Guarantees: a terminal job never changes; a refused trigger changes nothing; a report counts only
+//! under the lease that is in force, and the same report repeated under the same lease is harmless.
+//! The diagram in docs/state-machine.md is checked against this code.
+
+mod authority;
+mod reports;
+mod stops;
+mod waiting;
+
+use std::sync::Arc;
+
+use crate::event::EventKind;
+use crate::ids::{JobId, Lease, WorkerId};
+use crate::job::{Exit, Job, ReportKind};
+use crate::phase::{EndReason, Hold, Phase};
+use crate::rejection::Rejection;
+use crate::rule::{Ended, Needs, Rule};
+use crate::time::{Span, Timestamp};
+
+pub use waiting::first_phase;
+
+/// Who makes a report. Both are optional on the wire, so that clients of the original API still work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    pub lease: Option<Lease>,
+    pub worker: Option<WorkerId>,
+}
+
+/// How long silence is borne. While nobody listened, silence proves nothing: it counts only from
+/// `listening_since`, so that a scheduler which was down gives living workers the time to report first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    pub timeout: Span,
+    pub listening_since: Timestamp,
+}
+
+impl Patience {
+    /// Whether `since` lies strictly longer ago than the timeout.
+    fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
+        now.since(since.max(self.listening_since)) > self.timeout
+    }
+}
+
+/// What happens to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trigger {
+    /// One of the dependencies that it waits for under `rule` has ended; `ancestor` is where a bad end began.
+    DependencyEnded {
+        rule: Rule,
+        ended: Ended,
+        ancestor: JobId,
+    },
+    /// A delay may have ended.
+    Due,
+    Hold {
+        hold: Hold,
+    },
+    Release,
+    Claim {
+        worker: Option<WorkerId>,
+    },
+    Report {
+        caller: Caller,
+        kind: ReportKind,
+        exit: Exit,
+        message: Option<String>,
+        /// A JSON object for the job's dependants.
+        outputs: Option<Arc<str>>,
+    },
+    Heartbeat {
+        caller: Caller,
+    },
+    /// The acknowledgement of a stop order by its epoch, as old workers send it.
+    StopAcknowledged {
+        caller: Caller,
+        epoch: i64,
+    },
+    /// The job hands in a checkpoint of this size during the stop with this epoch.
+    SaveCheckpoint {
+        caller: Caller,
+        epoch: i64,
+        bytes: u64,
+    },
+    /// Take the lease away if the job was silent for longer than `patience` allows.
+    Silence {
+        patience: Patience,
+    },
+    /// Order a stop if the attempt has run longer than the job allows and its worker did nothing.
+    Overrun,
+    /// End the job, or order a stop, if its deadline has passed.
+    Expire,
+    /// Take the process for gone if a stop order is older than `patience` allows.
+    StopOverdue {
+        patience: Patience,
+    },
+    Cancel {
+        message: Option<String>,
+    },
+    /// Run a job again that failed or was cancelled, with all its attempts.
+    Retry,
+    /// Wait again: a dependency is being run again. The state of all of them is given anew.
+    Revive {
+        needs: Needs,
+    },
+}
+
+/// The effect of an accepted trigger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The job changed; what happened, for the log.
+    Happened(EventKind),
+    /// The job was touched (heartbeat, one of several dependencies) without anything worth a line.
+    Touched,
+    /// The trigger had been applied before; nothing changed.
+    Repeated,
+}
+
+type Outcome = Result<Change, Rejection>;
+
+/// Applies `trigger` to `job`, or refuses it and leaves the job as it is.
+pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
+    match trigger {
+        Trigger::DependencyEnded { rule, ended, ancestor } => {
+            waiting::dependency_ended(job, *rule, *ended, *ancestor, now)
+        }
+        Trigger::Due => waiting::due(job, now),
+        Trigger::Hold { hold } => waiting::hold(job, hold),
+        Trigger::Release => waiting::release(job, now),
+        Trigger::Claim { worker } => reports::claim(job, worker.as_ref(), now),
+        Trigger::Report { caller, kind, exit, message, outputs } => {
+            let (message, outputs) = (message.as_ref(), outputs.as_ref());
+            let ending = reports::Ending { kind: *kind, exit: *exit, message, outputs };
+            reports::report(job, caller, &ending, now)
+        }
+        Trigger::Heartbeat { caller } => reports::heartbeat(job, caller, now),
+        Trigger::StopAcknowledged { caller, epoch } => stops::acknowledged(job, caller, *epoch, now),
+        Trigger::SaveCheckpoint { caller, epoch, bytes } => {
+            stops::save_checkpoint(job, caller, *epoch, *bytes)
+        }
+        Trigger::Silence { patience } => reports::silence(job, *patience, now),
+        Trigger::Overrun => stops::overrun(job, now),
+        Trigger::Expire => stops::expire(job, now),
+        Trigger::StopOverdue { patience } => stops::overdue(job, *patience, now),
+        Trigger::Cancel { message } => stops::cancel(job, message.as_ref(), now),
+        Trigger::Retry => waiting::retry(job, now),
+        Trigger::Revive { needs } => waiting::revive(job, needs, now),
+    }
+}
+
+/// Ends the job; who ran it last stays known.
+fn end(job: &mut Job, phase: Phase) {
+    job.ran_on = job.worker().cloned();
+    job.phase = phase;
+}
+
+fn end_failed(job: &mut Job, reason: EndReason, now: Timestamp) -> EventKind {
+    end(job, Phase::Failed { at: now, reason: reason.clone() });
+    EventKind::Failed { attempt: job.attempts, reason }
+}
+
+fn end_cancelled(job: &mut Job, reason: EndReason, now: Timestamp) -> EventKind {
+    end(job, Phase::Cancelled { at: now, reason: reason.clone() });
+    EventKind::Cancelled { reason }
+}

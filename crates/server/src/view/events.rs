@@ -1,0 +1,103 @@
+//! Events as the API shows them.
+
+use muster_domain as domain;
+use muster_protocol as wire;
+use serde_json::Value;
+
+use crate::clock::to_wire;
+
+/// An event, with the details of its kind.
+pub(crate) fn event(event: &domain::Event) -> wire::Event {
+    let claimer = match &event.kind {
+        domain::EventKind::Claimed { worker, .. } => worker.as_ref(),
+        _ => None,
+    };
+    wire::Event {
+        id: event.seq,
+        at: to_wire(event.at),
+        kind: event.kind.name().to_owned(),
+        job_id: event.job.map(|id| id.to_string()),
+        worker_id: event.worker.as_ref().or(claimer).map(|worker| worker.as_str().to_owned()),
+        data: event_data(&event.kind),
+    }
+}
+
+fn event_data(kind: &domain::EventKind) -> wire::EventData {
+    use domain::{EventKind, RequeueCause};
+    let mut data = wire::EventData::new();
+    let mut put = |key: &str, value: Value| data.insert(key.to_owned(), value);
+    match kind {
+        EventKind::Submitted { blocked } => drop(put("blocked", (*blocked).into())),
+        EventKind::Claimed { lease, attempt, waited, .. } => {
+            put("lease", lease.0.into());
+            put("attempt", (*attempt).into());
+            put("waited_seconds", waited.as_secs_f64().into());
+        }
+        EventKind::Requeued { lease, attempt, delay, cause } => {
+            put("lease", lease.0.into());
+            put("attempt", (*attempt).into());
+            if *delay > domain::Span::ZERO {
+                put("delay_seconds", delay.as_secs_f64().into());
+            }
+            let (cause, exit, message) = match cause {
+                RequeueCause::Failed { exit, message } => ("failed", Some(*exit), message.clone()),
+                RequeueCause::WorkerLost => ("worker_lost", None, None),
+                RequeueCause::Poison { workers } => {
+                    let names: Vec<&str> = workers.iter().map(domain::WorkerId::as_str).collect();
+                    ("poison", None, Some(format!("held after the loss of {}", names.join(", "))))
+                }
+                RequeueCause::Timeout => ("timeout", None, None),
+                RequeueCause::AskedFor { exit } => ("asked_for", Some(*exit), None),
+                RequeueCause::Released => ("released", None, None),
+            };
+            put("cause", cause.into());
+            put_exit(&mut put, exit.unwrap_or_default());
+            if let Some(message) = message {
+                put("message", message.into());
+            }
+        }
+        EventKind::Done { lease, exit, ran } => {
+            put("lease", lease.0.into());
+            put("ran_seconds", ran.as_secs_f64().into());
+            put_exit(&mut put, *exit);
+        }
+        EventKind::Failed { attempt, reason } => {
+            put("attempt", (*attempt).into());
+            put("reason", reason.to_string().into());
+            if let domain::EndReason::Attempt { exit, .. } = reason {
+                put_exit(&mut put, *exit);
+            }
+        }
+        EventKind::StopRequested { epoch, reason } => {
+            put("epoch", (*epoch).into());
+            put("reason", reason.clone().into());
+        }
+        EventKind::Cancelled { reason } => drop(put("reason", reason.to_string().into())),
+        EventKind::CheckpointSaved { epoch, bytes } => {
+            put("epoch", (*epoch).into());
+            put("bytes", (*bytes).into());
+        }
+        EventKind::Held { reason } | EventKind::WorkerReleased { reason } => {
+            put("reason", reason.clone().into());
+        }
+        EventKind::Edited { what } => drop(put("what", what.clone().into())),
+        EventKind::WorkerQuarantined { evidence } => drop(put("evidence", evidence.clone().into())),
+        EventKind::Unblocked
+        | EventKind::Due
+        | EventKind::Released
+        | EventKind::RetryRequested
+        | EventKind::QueueChanged
+        | EventKind::WorkerRegistered
+        | EventKind::WorkerOffline => {}
+    }
+    data
+}
+
+fn put_exit(put: &mut impl FnMut(&str, Value) -> Option<Value>, exit: domain::Exit) {
+    if let Some(code) = exit.code {
+        put("exit_code", code.into());
+    }
+    if let Some(signal) = exit.signal {
+        put("signal", signal.into());
+    }
+}

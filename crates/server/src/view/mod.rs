@@ -1,0 +1,222 @@
+//! Domain objects as the wire shows them.
+
+mod conditions;
+mod events;
+mod inputs;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use muster_domain as domain;
+use muster_protocol as wire;
+use muster_store::{Claimed, JobView, Submitted, WorkerUsage};
+use serde_json::Value;
+
+use crate::clock::to_wire;
+
+pub(crate) use events::event;
+
+pub(crate) fn status(status: domain::Status) -> wire::JobStatus {
+    match status {
+        domain::Status::Pending | domain::Status::Delayed | domain::Status::Held => wire::JobStatus::Pending,
+        domain::Status::Blocked => wire::JobStatus::Blocked,
+        domain::Status::Reserved => wire::JobStatus::Reserved,
+        domain::Status::Running => wire::JobStatus::Running,
+        domain::Status::Preempting => wire::JobStatus::Preempting,
+        domain::Status::Preempted => wire::JobStatus::Preempted,
+        domain::Status::Done => wire::JobStatus::Done,
+        domain::Status::Failed => wire::JobStatus::Failed,
+        domain::Status::Cancelled => wire::JobStatus::Cancelled,
+    }
+}
+
+pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
+    wire::Resources {
+        cpus: amounts.cpu_millis as f64 / 1e3,
+        memory_mb: amounts.memory_mb,
+        vram_mb: amounts.vram_mb,
+        gpus: amounts.gpus,
+        counters: amounts.counters.clone(),
+    }
+}
+
+/// A job with its checkpoint: embedded when it is JSON, otherwise in base64.
+pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Job {
+    let spec = job.spec.as_ref();
+    let argv = match &spec.program {
+        domain::Program::Shell(_) => Vec::new(),
+        domain::Program::Argv(words) => words.clone(),
+    };
+    let reserved_at = match job.phase {
+        domain::Phase::Reserved { reserved_at, .. } => Some(to_wire(reserved_at)),
+        _ => None,
+    };
+    let gang = spec.gang.as_ref();
+    let member = job.member.as_ref();
+    wire::Job {
+        id: job.id.to_string(),
+        command: spec.program.to_line(),
+        status: status(job.status()),
+        created_at: to_wire(job.created_at),
+        started_at: job.started_at.map(to_wire),
+        done_at: job.done_at().map(to_wire),
+        last_heart_beat: job.last_heartbeat().map(to_wire),
+        max_retries: spec.max_attempts,
+        attempts: job.attempts,
+        depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
+        resources: spec.resources.as_ref().map(resources),
+        worker_id: job.worker().or(job.ran_on.as_ref()).map(|worker| worker.as_str().to_owned()),
+        priority: spec.priority,
+        queue_name: spec.queue.as_ref().map(|queue| queue.as_str().to_owned()),
+        gang_id: gang.map(|gang| gang.id.to_string()),
+        gang_size: gang.map_or(0, |gang| gang.size),
+        gang_index: gang.map_or(0, |gang| gang.index),
+        checkpoint: checkpoint.map(|bytes| embed(bytes)),
+        checkpoint_bytes: job.checkpoint_bytes,
+        outputs: job.outputs.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+        reservation_epoch: job.reservation_epoch,
+        reserved_at,
+        preemption_epoch: job.preemption_epoch,
+        drain_started_at: job.drain_started_at().map(to_wire),
+        env: BTreeMap::new(),
+        name: spec.name.clone(),
+        argv,
+        working_dir: spec.working_dir.clone(),
+        tags: spec.tags.iter().cloned().collect(),
+        lease: job.lease.0,
+        exit_code: job.exit.and_then(|exit| exit.code),
+        signal: job.exit.and_then(|exit| exit.signal),
+        reason: job.reason(),
+        grace_seconds: spec.grace.map(|grace| (grace.as_micros() / 1_000_000) as u32),
+        warnings: Vec::new(),
+        timeout_seconds: spec.timeout.map(domain::Span::as_secs_f64),
+        not_before: job.delayed_until().or(spec.not_before).map(to_wire),
+        deadline: spec.deadline.map(to_wire),
+        stop_signal: spec.stop_signal.map(domain::signal::name),
+        held: job.hold.as_ref().map(ToString::to_string),
+        retry: conditions::retry(&spec.retry),
+        concurrency: spec
+            .concurrency
+            .as_ref()
+            .map(|limit| wire::Concurrency { key: limit.key.clone(), limit: limit.limit }),
+        unique: spec.unique.as_ref().map(conditions::unique),
+        rule: None,
+        rules: conditions::rules(spec),
+        if_unmet: spec.if_unmet.map(conditions::if_unmet),
+        pipeline_id: member.filter(|member| member.step.is_some()).map(|member| member.set.to_string()),
+        array_id: member.filter(|member| member.step.is_none()).map(|member| member.set.to_string()),
+        step: member.and_then(|member| member.step.as_deref().map(str::to_owned)),
+        array_index: member.and_then(|member| member.index),
+    }
+}
+
+fn embed(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|_| Value::String(STANDARD.encode(bytes)))
+}
+
+pub(crate) fn job_view(view: &JobView) -> wire::Job {
+    job(&view.job, view.checkpoint.as_ref())
+}
+
+pub(crate) fn submitted(submitted: Submitted) -> wire::Job {
+    wire::Job { warnings: submitted.warnings, ..job(&submitted.job, None) }
+}
+
+/// A claimed job: with the environment its process needs, and its checkpoint in it when it is small
+/// enough for one variable.
+pub(crate) fn claimed(claimed: &Claimed, checkpoint_env: usize) -> wire::Job {
+    let mut env = claimed.job.spec.env.clone();
+    env.extend(inputs::environment(claimed));
+    if let Some(bytes) = claimed.checkpoint.as_ref().filter(|bytes| bytes.len() <= checkpoint_env) {
+        env.insert("CHECKPOINT_DATA".to_owned(), STANDARD.encode(bytes));
+    }
+    wire::Job { env, ..job(&claimed.job, claimed.checkpoint.as_ref()) }
+}
+
+pub(crate) fn worker_status(status: domain::WorkerStatus) -> wire::WorkerStatus {
+    match status {
+        domain::WorkerStatus::Active => wire::WorkerStatus::Active,
+        domain::WorkerStatus::Offline => wire::WorkerStatus::Offline,
+    }
+}
+
+pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
+    let worker = &usage.worker;
+    wire::Worker {
+        id: worker.id.as_str().to_owned(),
+        exec_addr: worker.exec_addr.clone(),
+        resources: resources(&worker.resources),
+        tags: worker.tags.iter().cloned().collect(),
+        status: worker_status(worker.status),
+        last_heartbeat: to_wire(worker.last_heartbeat),
+        registered_at: to_wire(worker.registered_at),
+        slots: worker.slots,
+        hostname: worker.hostname.clone(),
+        version: worker.version.clone(),
+        used: resources(&usage.used),
+        running: usage.running,
+        quarantine: worker.health.quarantine.as_ref().map(|quarantine| wire::Quarantine {
+            since: to_wire(quarantine.since),
+            probe_at: to_wire(quarantine.probe_at),
+            evidence: quarantine.lines(),
+        }),
+    }
+}
+
+pub(crate) fn stop_order(job: &domain::Job, grace: Duration) -> wire::StopOrder {
+    let grace_ms = job.spec.grace.map_or_else(|| grace.as_millis() as u64, |own| own.as_micros() / 1_000);
+    wire::StopOrder {
+        job_id: job.id.to_string(),
+        lease: job.lease.0,
+        preemption_epoch: job.preemption_epoch,
+        reason: job.reason().unwrap_or_default(),
+        grace_ms,
+        signal: job.spec.stop_signal,
+    }
+}
+
+pub(crate) fn why(job: &domain::Job, reasons: &[domain::Reason]) -> wire::Why {
+    let show = |reason: &domain::Reason| wire::Reason {
+        code: reason.code().to_owned(),
+        message: reason.to_string(),
+    };
+    wire::Why {
+        id: job.id.to_string(),
+        status: status(job.status()),
+        reasons: reasons.iter().map(show).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{JobId, JobSpec, Phase, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_embedded_as_json_or_else_in_base64() {
+        let spec = Arc::new(JobSpec::shell("x"));
+        let it = domain::Job::new(JobId::from_random([1; 16]), spec, Phase::Pending, Timestamp::default());
+        let show = |bytes: &[u8]| job(&it, Some(&Arc::from(bytes))).checkpoint;
+        assert_eq!(show(br#"{"step":42}"#), Some(serde_json::json!({"step": 42})));
+        assert_eq!(show(&[0, 255]), Some(Value::String("AP8=".to_owned())));
+    }
+
+    #[test]
+    fn large_checkpoints_stay_out_of_the_environment() {
+        let spec = Arc::new(JobSpec { env: [("A".into(), "1".into())].into(), ..JobSpec::shell("x") });
+        let it = domain::Job::new(JobId::from_random([1; 16]), spec, Phase::Pending, Timestamp::default());
+        let take = |size: usize| {
+            claimed(
+                &Claimed { job: it.clone(), checkpoint: Some(vec![0; size].into()), inputs: Vec::new() },
+                10,
+            )
+            .env
+        };
+        assert_eq!(take(10).len(), 2);
+        assert_eq!(take(11).keys().collect::<Vec<_>>(), ["A"]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Queues and concurrency keys. One writer at a time: reading is as good as locking.
+
+use muster_domain::{JobId, Queue, QueueName};
+use rusqlite::{Row, params};
+
+use crate::error::during;
+use crate::row::{self, from_json, to_json};
+use crate::tx::{Done, SqliteTx};
+
+impl SqliteTx<'_> {
+    pub(crate) fn select_queues(&self, names: &[QueueName]) -> Done<Vec<Queue>> {
+        let sql = "SELECT name, settings FROM queues WHERE name = ?1";
+        self.rows_of_each("read queues", sql, names.iter().map(|name| [name.as_str()]), read_queue)
+    }
+
+    pub(crate) fn select_all_queues(&self) -> Done<Vec<Queue>> {
+        self.rows("read queues", "SELECT name, settings FROM queues ORDER BY name", [], read_queue)
+    }
+
+    pub(crate) fn write_queues(&self, queues: &[Queue]) -> Done<()> {
+        let sql = "INSERT OR REPLACE INTO queues (name, settings) VALUES (?1, ?2)";
+        let mut statement = self.statement("put queues", sql)?;
+        for queue in queues {
+            let settings = to_json(queue)?;
+            statement.execute(params![queue.name.as_str(), settings]).map_err(during("put queues"))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count_holders(&self, keys: &[String]) -> Done<Vec<(String, u32)>> {
+        const OPERATION: &str = "count jobs of a key";
+        let sql = "SELECT concurrency_key, count(*) FROM jobs INDEXED BY jobs_by_concurrency \
+                   WHERE concurrency_key = ?1 AND status IN ('reserved', 'running', 'preempting') \
+                   GROUP BY concurrency_key";
+        self.rows_of_each(OPERATION, sql, keys.iter().map(|key| [key]), |row| {
+            let fail = during(OPERATION);
+            Ok((row.get(0).map_err(&fail)?, row.get(1).map_err(&fail)?))
+        })
+    }
+
+    pub(crate) fn select_holders(&self, key: &str, limit: usize) -> Done<Vec<JobId>> {
+        const OPERATION: &str = "read jobs of a key";
+        let sql = "SELECT id FROM jobs INDEXED BY jobs_by_concurrency \
+                   WHERE concurrency_key = ?1 AND status IN ('reserved', 'running', 'preempting') \
+                   ORDER BY id LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.rows(OPERATION, sql, params![key, limit], |row| row::job_id(row, 0).map_err(during(OPERATION)))
+    }
+}
+
+fn read_queue(row: &Row<'_>) -> Done<Queue> {
+    let fail = during("read a queue");
+    let name: String = row.get(0).map_err(&fail)?;
+    let settings: String = row.get(1).map_err(&fail)?;
+    from_json(&settings, &format!("queue {name}"))
+}

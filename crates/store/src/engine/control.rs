@@ -1,0 +1,147 @@
+//! What people do to jobs and queues: hold, release, retry, edit, delete, and the settings of queues.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use muster_domain::{
+    Change, Edit, Event, EventKind, Hold, Job, JobId, Needs, Queue, Rejection, Status, Timestamp, Trigger,
+};
+
+use super::work::Work;
+use super::{Answers, submit};
+use crate::command::{Answer, Command, Outcome, QueueSettings};
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// Applies every verb of control; the jobs they name are locked already.
+pub(crate) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    commands: &[Command],
+    answers: &mut Answers,
+) -> Result<(), StoreError> {
+    for (position, command) in commands.iter().enumerate() {
+        let answer = match command {
+            Command::Hold { job, message } => {
+                let hold = Hold::Asked { message: message.clone() };
+                changed(work, *job, &Trigger::Hold { hold })
+            }
+            Command::Release { job } => changed(work, *job, &Trigger::Release),
+            Command::Retry { job } => retry(work, *job).await?,
+            Command::Edit { job, edit } => self::edit(work, *job, edit).await?,
+            Command::Delete { job } => delete(work, *job).await?,
+            Command::PutQueue(settings) => Ok(Outcome::Queue(put_queue(work, settings).await?)),
+            _ => continue,
+        };
+        answers.put(position, answer);
+    }
+    Ok(())
+}
+
+fn changed<T: Tx>(work: &mut Work<'_, T>, id: JobId, trigger: &Trigger) -> Answer {
+    let change = work.trigger(id, trigger)?;
+    Ok(Outcome::Changed { job: work.job(id)?.clone(), repeated: change == Change::Repeated })
+}
+
+/// Runs a job again, and lets those that ended because of it wait for it again.
+async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, StoreError> {
+    if let Some(ancestor) = guilty_ancestor(work, id).await? {
+        return Ok(Err(Rejection::EndedByAncestor { ancestor }));
+    }
+    let answer = changed(work, id, &Trigger::Retry);
+    if answer.is_err() {
+        return Ok(answer);
+    }
+    let mut frontier = vec![id];
+    let mut seen: HashSet<JobId> = HashSet::from([id]);
+    while !frontier.is_empty() {
+        let edges = work.tx.dependants(&frontier).await?;
+        let children: Vec<JobId> =
+            edges.iter().map(|edge| edge.child).filter(|child| seen.insert(*child)).collect();
+        work.lock(children.iter().copied()).await?;
+        frontier.clear();
+        for child in children {
+            if revive(work, child).await? {
+                frontier.push(child);
+            }
+        }
+    }
+    Ok(answer)
+}
+
+/// The job that ended this one by ending badly itself, so that running this one alone makes no sense.
+async fn guilty_ancestor<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Option<JobId>, StoreError> {
+    let Some(ancestor) = work.job(id).ok().map(Job::root_cause).filter(|ancestor| *ancestor != id) else {
+        return Ok(None);
+    };
+    work.lock([ancestor]).await?;
+    let ended_badly = |job: &Job| matches!(job.status(), Status::Failed | Status::Cancelled);
+    Ok(work.job(ancestor).is_ok_and(ended_badly).then_some(ancestor))
+}
+
+/// Lets a job wait again for dependencies that are run again; true when it does.
+async fn revive<T: Tx>(work: &mut Work<'_, T>, child: JobId) -> Result<bool, StoreError> {
+    let Ok(job) = work.job(child) else { return Ok(false) };
+    let spec = Arc::clone(&job.spec);
+    work.lock(spec.depends_on.iter().copied()).await?;
+    let mut needs = Needs::default();
+    for (place, parent) in spec.depends_on.iter().enumerate() {
+        let rule = spec.rule(place);
+        match work.job(*parent).map(Job::ended) {
+            Ok(Some(ended)) => needs.add(rule, ended),
+            Ok(None) => needs.wait_for(rule),
+            Err(_) => {}
+        }
+    }
+    let was_blocked = work.job(child).is_ok_and(|job| job.status() == Status::Blocked);
+    Ok(work.trigger(child, &Trigger::Revive { needs }).is_ok() && !was_blocked)
+}
+
+async fn edit<T: Tx>(work: &mut Work<'_, T>, id: JobId, change: &Edit) -> Result<Answer, StoreError> {
+    let edited = match work.edit(id, change) {
+        Ok(edited) => edited,
+        Err(rejection) => return Ok(Err(rejection)),
+    };
+    let Ok(job) = work.job(id).cloned() else { return Ok(Err(Rejection::JobNotFound { id })) };
+    if !edited {
+        return Ok(Ok(Outcome::Changed { job, repeated: true }));
+    }
+    let mut jobs = [job];
+    submit::name_shapes(work, &mut jobs).await?;
+    work.tx.rewrite_jobs(&jobs).await?;
+    let [job] = jobs;
+    work.rename_shape(id, job.shape);
+    Ok(Ok(Outcome::Changed { job, repeated: false }))
+}
+
+async fn delete<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, StoreError> {
+    let status = match work.job(id) {
+        Ok(job) => job.status(),
+        Err(rejection) => return Ok(Err(rejection)),
+    };
+    if !status.is_terminal() {
+        return Ok(Err(Rejection::NotEnded { status }));
+    }
+    work.tx.delete_jobs(&[id]).await?;
+    work.forget(id);
+    Ok(Ok(Outcome::Deleted))
+}
+
+async fn put_queue<T: Tx>(work: &mut Work<'_, T>, settings: &QueueSettings) -> Result<Queue, StoreError> {
+    let found = work.tx.lock_queues(std::slice::from_ref(&settings.name)).await?;
+    let mut queue = found.into_iter().next().unwrap_or_else(|| Queue::new(settings.name.clone()));
+    if let Some(paused) = settings.paused {
+        queue.paused = paused;
+    }
+    if let Some(max_queued) = settings.max_queued {
+        queue.max_queued = max_queued;
+    }
+    if let Some(rate) = settings.rate {
+        queue.rate = rate;
+        // A new rate starts full.
+        queue.filled_at = Timestamp::default();
+        queue.tokens_milli = 0;
+    }
+    work.tx.put_queues(std::slice::from_ref(&queue)).await?;
+    work.note(Event { seq: 0, at: work.now, job: None, worker: None, kind: EventKind::QueueChanged });
+    Ok(queue)
+}

@@ -1,0 +1,239 @@
+//! What a batch of submissions adds: each job decided upon, in the order of its dependencies.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use muster_domain::lifecycle::first_phase;
+use muster_domain::{
+    Ended, Event, EventKind, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status, Timestamp, Trigger,
+    dependency,
+};
+
+use super::order::{refused, resolve, sorted};
+use super::shapes::name_shapes;
+use super::{Found, Taken};
+use crate::command::{NewJob, Submit};
+use crate::engine::work::Work;
+use crate::error::StoreError;
+use crate::tx::{Edge, Tx};
+
+/// What a batch of submissions adds.
+#[derive(Default)]
+pub(super) struct Intake {
+    /// Jobs that existing keys name.
+    by_key: HashMap<String, Job>,
+    /// Unfinished jobs that have the unique keys of this batch.
+    unique: HashMap<String, JobId>,
+    /// Keys used by this batch, with the position of their job.
+    new_keys: HashMap<String, usize>,
+    new_unique: HashMap<String, usize>,
+    pub(super) jobs: Vec<Job>,
+    edges: Vec<Edge>,
+}
+
+/// A dependency, resolved.
+pub(super) enum Parent {
+    Existing(JobId),
+    /// Position within the submission.
+    Sibling(usize),
+}
+
+impl Intake {
+    pub(super) fn new(by_key: HashMap<String, Job>, unique: HashMap<String, JobId>) -> Self {
+        Self { by_key, unique, ..Self::default() }
+    }
+
+    /// Decides on one submission. A refused one leaves no trace.
+    pub(super) fn take<T: Tx>(
+        &mut self,
+        work: &mut Work<'_, T>,
+        submit: &Submit,
+    ) -> Result<Vec<Taken>, Rejection> {
+        let references = submit.jobs.iter().enumerate();
+        let references = references.filter_map(|(index, job)| Some((index, job.reference.as_deref()?)));
+        let references = dependency::index_references(references)?;
+        let parents: Vec<Result<Vec<Parent>, Rejection>> =
+            submit.jobs.iter().map(|job| resolve(work, &references, job)).collect();
+        let order = sorted(submit, &parents)?;
+        if (submit.atomic || submit.set.is_some())
+            && let Some(Err(cause)) = parents.iter().find(|parents| parents.is_err())
+        {
+            return Err(refused(submit, cause));
+        }
+        let first_new = self.jobs.len();
+        let mut taken: Vec<Option<Taken>> = submit.jobs.iter().map(|_| None).collect();
+        for index in order {
+            let result = match &parents[index] {
+                Err(rejection) => Err(rejection.clone()),
+                Ok(parents) => self.take_one(work, &submit.jobs[index], parents, &taken),
+            };
+            taken[index] = Some(result);
+        }
+        // Jobs were decided upon in the order of their dependencies; they enter in the order given.
+        Ok(self.restore_order(first_new, taken.into_iter().flatten().collect()))
+    }
+
+    fn take_one<T: Tx>(
+        &mut self,
+        work: &mut Work<'_, T>,
+        new: &NewJob,
+        parents: &[Parent],
+        taken: &[Option<Taken>],
+    ) -> Taken {
+        if let Some(found) = self.earlier(work, new)? {
+            return Ok(found);
+        }
+        let (mut needs, mut ancestor) = (Needs::default(), None);
+        let (mut depends_on, mut rules) = (Vec::with_capacity(parents.len()), Vec::new());
+        let mut seen = HashSet::with_capacity(parents.len());
+        for (place, parent) in parents.iter().enumerate() {
+            let parent = match parent {
+                Parent::Existing(id) => work.job(*id)?,
+                Parent::Sibling(index) => self.sibling(taken[*index].as_ref(), new)?,
+            };
+            if !seen.insert(parent.id) {
+                continue;
+            }
+            let (id, rule) = (parent.id, new.rules.get(place).copied().unwrap_or_default());
+            depends_on.push(id);
+            rules.push(rule);
+            match parent.ended() {
+                None => needs.wait_for(rule),
+                Some(ended) => {
+                    needs.add(rule, ended);
+                    if ended != Ended::Done || needs.unmet().is_some() {
+                        ancestor.get_or_insert(parent.root_cause());
+                    }
+                }
+            }
+            // Should a dependency that ended badly be run again, this job waits for it again.
+            if parent.ended() != Some(Ended::Done) {
+                self.edges.push(Edge { parent: id, child: new.id, rule });
+            }
+        }
+        self.add(new, with_dependencies(&new.spec, depends_on, rules), (needs, ancestor), work.now)
+    }
+
+    fn add(
+        &mut self,
+        new: &NewJob,
+        spec: Arc<JobSpec>,
+        (needs, ancestor): (Needs, Option<JobId>),
+        now: Timestamp,
+    ) -> Taken {
+        let place = self.jobs.len();
+        if let Some(key) = &spec.idempotency_key {
+            self.new_keys.insert(key.clone(), place);
+        }
+        if let Some(unique) = &spec.unique {
+            self.new_unique.insert(unique.key.clone(), place);
+        }
+        let phase = first_phase(&spec, new.hold.as_ref(), needs, ancestor, now);
+        let ready_at = spec.not_before.map_or(now, |until| until.max(now));
+        let job = Job::new(new.id, spec, phase, now);
+        self.jobs.push(Job { hold: new.hold.clone(), member: new.member.clone(), ready_at, ..job });
+        Ok(Found::New(place))
+    }
+
+    /// The job that stands for this one: made earlier under the same key, or unfinished under its unique
+    /// key. One that waits gives way to a newcomer that wants to replace it.
+    fn earlier<T: Tx>(&mut self, work: &mut Work<'_, T>, new: &NewJob) -> Result<Option<Found>, Rejection> {
+        if let Some(key) = &new.spec.idempotency_key {
+            if let Some(job) = self.by_key.get(key) {
+                return Ok(Some(Found::Earlier(Box::new(job.clone()))));
+            }
+            if let Some(index) = self.new_keys.get(key) {
+                return Ok(Some(Found::Twin(*index)));
+            }
+        }
+        let Some(unique) = &new.spec.unique else { return Ok(None) };
+        if let Some(index) = self.new_unique.get(&unique.key) {
+            return Ok(Some(Found::Twin(*index)));
+        }
+        let Some(id) = self.unique.get(&unique.key).copied() else { return Ok(None) };
+        let existing = work.job(id)?;
+        let waits =
+            matches!(existing.status(), Status::Pending | Status::Delayed | Status::Held | Status::Blocked);
+        if existing.is_terminal() {
+            return Ok(None);
+        }
+        if !unique.replace || !waits {
+            return Ok(Some(Found::Earlier(Box::new(existing.clone()))));
+        }
+        let message = Some(format!("replaced by {}", new.id));
+        work.trigger(id, &Trigger::Cancel { message })?;
+        self.unique.remove(&unique.key);
+        Ok(None)
+    }
+
+    /// A job of the same submission that another one depends on; refused together with it.
+    fn sibling<'a>(&'a self, taken: Option<&'a Taken>, new: &NewJob) -> Result<&'a Job, Rejection> {
+        match taken {
+            Some(Ok(Found::New(index) | Found::Twin(index))) => Ok(&self.jobs[*index]),
+            Some(Ok(Found::Earlier(job))) => Ok(job),
+            Some(Err(_)) | None => Err(Rejection::UnknownDependency { name: new.depends_on.join(", ") }),
+        }
+    }
+
+    /// Puts the jobs of one submission back into the order in which they were given.
+    fn restore_order(&mut self, first_new: usize, mut taken: Vec<Taken>) -> Vec<Taken> {
+        let mut decided: BTreeMap<usize, Job> =
+            self.jobs.drain(first_new..).enumerate().map(|(offset, job)| (first_new + offset, job)).collect();
+        let mut moved: HashMap<usize, usize> = HashMap::new();
+        for found in taken.iter_mut().flatten() {
+            if let Found::New(index) = found
+                && let Some(job) = decided.remove(index)
+            {
+                moved.insert(*index, self.jobs.len());
+                *index = self.jobs.len();
+                self.jobs.push(job);
+            }
+        }
+        for index in taken.iter_mut().flatten().filter_map(Found::twin_mut).chain(self.new_keys.values_mut())
+        {
+            if let Some(new) = moved.get(index) {
+                *index = *new;
+            }
+        }
+        taken
+    }
+
+    /// Inserts jobs, edges and requirements, and says so in the log.
+    pub(super) async fn write<T: Tx>(&mut self, work: &mut Work<'_, T>) -> Result<(), StoreError> {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
+        name_shapes(work, &mut self.jobs).await?;
+        work.tx.insert_jobs(&mut self.jobs).await?;
+        if !self.edges.is_empty() {
+            work.tx.insert_edges(&self.edges).await?;
+        }
+        for job in &self.jobs {
+            work.note_alarm(job.alarm());
+            let blocked = job.status() == Status::Blocked;
+            work.note(Event::of_job(job.id, work.now, EventKind::Submitted { blocked }));
+            match &job.phase {
+                Phase::Failed { reason, .. } => {
+                    let kind = EventKind::Failed { attempt: 0, reason: reason.clone() };
+                    work.note(Event::of_job(job.id, work.now, kind));
+                }
+                Phase::Cancelled { reason, .. } => {
+                    let kind = EventKind::Cancelled { reason: reason.clone() };
+                    work.note(Event::of_job(job.id, work.now, kind));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn with_dependencies(spec: &Arc<JobSpec>, depends_on: Vec<JobId>, mut rules: Vec<Rule>) -> Arc<JobSpec> {
+    if depends_on.is_empty() {
+        return Arc::clone(spec);
+    }
+    if rules.iter().all(|rule| *rule == Rule::default()) {
+        rules.clear();
+    }
+    Arc::new(JobSpec { depends_on, rules, ..spec.as_ref().clone() })
+}

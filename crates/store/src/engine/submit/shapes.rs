@@ -1,0 +1,88 @@
+//! Shapes of new jobs: the name under which each is stored, and remarks on those that no worker can hold.
+
+use std::collections::HashMap;
+
+use muster_domain::{Job, Requirement, Shape, ShapeId};
+
+use crate::engine::read::worker_views;
+use crate::engine::work::Work;
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// Gives each distinct shape its stored name, moving on where a name is taken by another.
+pub(in crate::engine) async fn name_shapes<T: Tx>(
+    work: &mut Work<'_, T>,
+    jobs: &mut [Job],
+) -> Result<(), StoreError> {
+    let mut wanted: HashMap<ShapeId, Shape> = HashMap::new();
+    for job in jobs.iter() {
+        wanted.entry(job.shape).or_insert_with(|| job.spec.shape());
+    }
+    let ids: Vec<ShapeId> = wanted.keys().copied().collect();
+    let known: HashMap<ShapeId, Shape> = work.tx.shapes(&ids).await?.into_iter().collect();
+    let mut new: Vec<(ShapeId, Shape)> = Vec::new();
+    let mut renamed: HashMap<ShapeId, ShapeId> = HashMap::new();
+    for (id, shape) in wanted {
+        match known.get(&id) {
+            Some(stored) if *stored == shape => {}
+            None => new.push((id, shape)),
+            Some(_) => {
+                let free = free_name(work, id, &shape).await?;
+                renamed.insert(id, free);
+                new.push((free, shape));
+            }
+        }
+    }
+    for job in jobs.iter_mut().filter(|_| !renamed.is_empty()) {
+        if let Some(name) = renamed.get(&job.shape) {
+            job.shape = *name;
+        }
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    work.tx.insert_shapes(&new).await
+}
+
+async fn free_name<T: Tx>(
+    work: &mut Work<'_, T>,
+    taken: ShapeId,
+    shape: &Shape,
+) -> Result<ShapeId, StoreError> {
+    let mut name = taken.next();
+    loop {
+        match work.tx.shapes(&[name]).await?.first() {
+            Some((_, stored)) if stored != shape => name = name.next(),
+            Some(_) | None => return Ok(name),
+        }
+    }
+}
+
+/// Remarks by shape: requirements that no active worker could meet even when idle.
+pub(super) async fn warnings<T: Tx>(
+    work: &mut Work<'_, T>,
+    jobs: &[Job],
+) -> Result<HashMap<ShapeId, Vec<String>>, StoreError> {
+    let mut demanding: HashMap<ShapeId, Requirement> = HashMap::new();
+    for job in jobs {
+        let asks = job.spec.resources.as_ref().is_some_and(|resources| !resources.is_zero());
+        if asks || !job.spec.tags.is_empty() {
+            demanding.entry(job.shape).or_insert_with(|| job.spec.requirement());
+        }
+    }
+    if demanding.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let workers = worker_views(work.tx).await?;
+    if workers.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let remark = |need: &Requirement| -> Vec<String> {
+        let reasons = muster_planner::explain(need, &workers, 0).into_iter();
+        reasons
+            .filter(|reason| matches!(reason.code(), "impossible" | "tags"))
+            .map(|r| r.to_string())
+            .collect()
+    };
+    Ok(demanding.into_iter().map(|(shape, need)| (shape, remark(&need))).collect())
+}
