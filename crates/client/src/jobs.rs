@@ -21,6 +21,12 @@ pub struct JobFilter {
     pub tag: Option<String>,
     /// The worker that has the job, or had it last.
     pub worker: Option<String>,
+    /// The pipeline that the job is a step of.
+    pub pipeline: Option<String>,
+    /// The array that the job is an element of.
+    pub array: Option<String>,
+    /// Name of the step within its pipeline.
+    pub step: Option<String>,
     /// Created at or after this time.
     pub since: Option<Timestamp>,
     /// At most this many on a page; the scheduler decides when absent.
@@ -48,6 +54,9 @@ impl JobFilter {
         query.add_some("name", self.name.as_deref());
         query.add_some("tag", self.tag.as_deref());
         query.add_some("worker", self.worker.as_deref());
+        query.add_some("pipeline", self.pipeline.as_deref());
+        query.add_some("array", self.array.as_deref());
+        query.add_some("step", self.step.as_deref());
         query.add_some("since", self.since.map(|at| at.to_string()).as_deref());
         query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
         query.add_some("cursor", self.cursor.as_deref());

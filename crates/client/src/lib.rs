@@ -8,6 +8,7 @@
 
 mod base_url;
 mod call;
+mod control;
 mod error;
 mod event_stream;
 mod events;
@@ -15,13 +16,16 @@ mod http_transport;
 mod jobs;
 mod logs;
 mod output;
+mod queues;
 mod service_transport;
+mod sets;
 mod system;
 mod transport;
 mod workers;
 
 pub use base_url::BaseUrl;
 pub use call::Client;
+pub use control::BulkVerb;
 pub use error::ClientError;
 pub use events::EventReader;
 pub use http_transport::HttpTransport;
@@ -29,4 +33,5 @@ pub use jobs::{JobFilter, JobPage, status_name};
 pub use logs::{LogAppend, LogChunk};
 pub use output::{OutputQuery, OutputReader};
 pub use service_transport::ServiceTransport;
+pub use sets::{PipelineFile, SetPage};
 pub use transport::{Body, BoxError, Transport, TransportFuture};

@@ -18,6 +18,11 @@ impl Client {
         self.exchange(Call::new(Method::GET, "/workers")).await
     }
 
+    /// Ends the quarantine of a worker.
+    pub async fn release_worker(&self, worker_id: &str) -> Result<Worker, ClientError> {
+        self.exchange(Call::new(Method::POST, format!("/workers/{}/release", encode(worker_id)))).await
+    }
+
     /// Makes the worker known, or changes what is known of it.
     pub async fn register_worker(&self, request: &RegisterRequest) -> Result<Worker, ClientError> {
         self.exchange(Call::new(Method::POST, "/workers/register").json(request)?).await

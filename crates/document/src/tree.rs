@@ -65,6 +65,8 @@ fn explain(error: &ScanError, text: &str) -> String {
     }
     let hint = if error.info().contains("mapping values") {
         "; a value with `: ` in it needs quotes"
+    } else if error.info().contains("quoted scalar") {
+        "; close the quote that begins here"
     } else {
         "; check the indentation, and put quotes around text with special characters"
     };

@@ -60,7 +60,7 @@ pub(crate) const READ: [Variable; 18] = [
 ];
 
 /// What a job finds in its environment.
-pub(crate) const GIVEN_TO_JOBS: [Variable; 5] = [
+pub(crate) const GIVEN_TO_JOBS: [Variable; 9] = [
     Variable { name: URL, help: "The scheduler that the job belongs to." },
     Variable { name: "MUSTER_JOB_ID", help: "The id of the job." },
     Variable { name: "MUSTER_WORKER_ID", help: "The worker that runs it." },
@@ -69,4 +69,17 @@ pub(crate) const GIVEN_TO_JOBS: [Variable; 5] = [
         name: "MUSTER_LEASE",
         help: "The number under which this attempt holds the job; it only grows.",
     },
+    Variable {
+        name: "MUSTER_OUTPUT",
+        help: "A file for what the job hands on: `key=value` lines, or one JSON object.",
+    },
+    Variable {
+        name: "MUSTER_NEEDS_<STEP>_<KEY>",
+        help: "What a step that this one needs handed on; in capitals, other characters as `_`.",
+    },
+    Variable {
+        name: "MUSTER_ARRAY_INDEX",
+        help: "The index of an element of an array or of a multiplied step.",
+    },
+    Variable { name: "MUSTER_ARRAY_ITEM", help: "The line or the element that this job is for." },
 ];

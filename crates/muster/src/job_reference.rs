@@ -3,8 +3,8 @@
 use anyhow::{Context as _, bail};
 use muster_client::{Client, ClientError, JobFilter};
 
-const PREFIX: &str = "job-";
-const UUID_LENGTH: usize = 36;
+pub(crate) const PREFIX: &str = "job-";
+pub(crate) const UUID_LENGTH: usize = 36;
 /// As many as the scheduler gives on one page.
 const PAGE: u32 = 1000;
 

@@ -1,9 +1,13 @@
 //! From the options of `run` and `submit` to what the scheduler is asked for.
 
-use muster_client::Client;
-use muster_protocol::{Resources, SubmitRequest};
+use std::time::Duration;
 
-use crate::args::JobArgs;
+use jiff::Timestamp;
+use muster_client::Client;
+use muster_protocol::{Concurrency, OnConflict, Resources, SubmitRequest, Unique};
+
+use crate::args::amounts::Moment;
+use crate::args::{ConditionArgs, JobArgs};
 use crate::failure::UsageError;
 use crate::job_reference::resolve;
 
@@ -16,14 +20,21 @@ pub(crate) async fn build(
     args: &JobArgs,
     words: &[String],
 ) -> anyhow::Result<SubmitRequest> {
-    let mut request = without_dependencies(args, words)?;
-    for job in &args.after {
+    let mut request = without_dependencies(args, words, Timestamp::now())?;
+    for job in &args.conditions.after {
         request.depends_on.push(resolve(client, job).await?);
+    }
+    for need in &args.conditions.needs {
+        let id = resolve(client, &need.job).await?;
+        if let Some(rule) = need.rule {
+            request.rules.insert(id.clone(), rule);
+        }
+        request.depends_on.push(id);
     }
     Ok(request)
 }
 
-fn without_dependencies(args: &JobArgs, words: &[String]) -> anyhow::Result<SubmitRequest> {
+fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> anyhow::Result<SubmitRequest> {
     let mut request = SubmitRequest {
         name: args.name.clone(),
         env: args.env.iter().cloned().collect(),
@@ -32,10 +43,8 @@ fn without_dependencies(args: &JobArgs, words: &[String]) -> anyhow::Result<Subm
         tags: args.tags.clone(),
         priority: args.priority,
         queue_name: args.queue.clone(),
-        max_retries: args.max_retries,
-        grace_seconds: args.grace.map(|grace| whole_seconds(grace.as_secs_f64())),
         idempotency_key: args.idempotency_key.clone(),
-        ..SubmitRequest::default()
+        ..conditions(&args.conditions, now)
     };
     match words {
         [] => return Err(UsageError("there is no command to run; write it after --".into()).into()),
@@ -51,13 +60,41 @@ fn without_dependencies(args: &JobArgs, words: &[String]) -> anyhow::Result<Subm
     Ok(request)
 }
 
+/// When the job starts, ends and is tried again.
+fn conditions(args: &ConditionArgs, now: Timestamp) -> SubmitRequest {
+    let seconds = |time: Duration| time.as_secs_f64();
+    let on_conflict = if args.replace { OnConflict::Replace } else { OnConflict::Existing };
+    // How far away a start is, the scheduler's clock says; this one may differ.
+    let (not_before, delay) = match args.not_before {
+        Some(Moment::In(time)) => (None, Some(time)),
+        Some(Moment::At(at)) => (Some(at), args.delay),
+        None => (None, args.delay),
+    };
+    SubmitRequest {
+        max_retries: args.max_retries,
+        grace_seconds: args.grace.map(|grace| whole_seconds(grace.as_secs_f64())),
+        timeout_seconds: args.timeout.map(seconds),
+        not_before,
+        delay_seconds: delay.map(seconds),
+        deadline: args.deadline.map(|deadline| deadline.from(now)),
+        stop_signal: args.signal.clone(),
+        hold: args.hold,
+        retry: args.retry(),
+        concurrency: args.concurrency.clone().map(|(key, limit)| Concurrency { key, limit }),
+        unique: args.unique.clone().map(|key| Unique { key, on_conflict }),
+        rule: args.rule,
+        if_unmet: args.if_unmet,
+        ..SubmitRequest::default()
+    }
+}
+
 /// Part of a second counts as a whole one: a grace must never become shorter than asked for.
 fn whole_seconds(seconds: f64) -> u32 {
     seconds.ceil().min(f64::from(u32::MAX)) as u32
 }
 
 /// An empty name leaves the choice to the worker; a relative one is meant from here.
-fn working_dir(given: Option<&str>) -> anyhow::Result<Option<String>> {
+pub(crate) fn working_dir(given: Option<&str>) -> anyhow::Result<Option<String>> {
     if given == Some("") {
         return Ok(None);
     }
@@ -90,7 +127,7 @@ mod tests {
 
     fn built(args: &JobArgs, words: &[&str]) -> anyhow::Result<SubmitRequest> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        without_dependencies(args, &words)
+        without_dependencies(args, &words, "2026-05-05T08:33:00Z".parse().unwrap())
     }
 
     #[test]
@@ -127,11 +164,36 @@ mod tests {
     }
 
     #[test]
+    fn times_become_those_of_the_request() {
+        let minute = Duration::from_secs(60);
+        let conditions = ConditionArgs {
+            not_before: Some(Moment::In(minute)),
+            deadline: Some(Moment::In(minute)),
+            timeout: Some(Duration::from_millis(1500)),
+            unique: Some("k".into()),
+            replace: true,
+            concurrency: Some(("db".into(), 2)),
+            ..ConditionArgs::default()
+        };
+        let args = JobArgs { conditions, ..JobArgs::default() };
+        let request = built(&args, &["true"]).unwrap();
+        assert_eq!((request.not_before, request.delay_seconds), (None, Some(60.0)));
+        assert_eq!(request.deadline.map(|at| at.to_string()).as_deref(), Some("2026-05-05T08:34:00Z"));
+        assert_eq!(request.timeout_seconds, Some(1.5));
+        assert_eq!(request.unique.map(|unique| unique.on_conflict), Some(OnConflict::Replace));
+        assert_eq!(request.concurrency.map(|it| (it.key, it.limit)), Some(("db".into(), 2)));
+        assert_eq!(request.retry, None);
+    }
+
+    #[test]
     fn resources_only_when_asked_for() {
         assert_eq!(built(&JobArgs::default(), &["true"]).unwrap().resources, None);
         let args = JobArgs {
             gpus: Some(1),
-            grace: Some(std::time::Duration::from_millis(1500)),
+            conditions: ConditionArgs {
+                grace: Some(Duration::from_millis(1500)),
+                ..ConditionArgs::default()
+            },
             ..JobArgs::default()
         };
         let request = built(&args, &["true"]).unwrap();

@@ -13,6 +13,7 @@ mod job_request;
 mod output;
 mod program;
 mod reference;
+mod set_reference;
 mod settings;
 mod signals;
 mod up_settings;

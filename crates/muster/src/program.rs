@@ -1,6 +1,8 @@
 //! From arguments to an exit code.
 
 use clap::{FromArgMatches as _, Parser as _};
+use muster_client::BulkVerb;
+use muster_protocol::SetKind;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command};
@@ -53,13 +55,31 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Up(args) => commands::up::run(args, settings).await,
         Command::Run(args) => commands::run::run(args, settings).await,
         Command::Submit(args) => commands::submit::run(args, settings).await,
+        Command::Add(args) => commands::pipeline_file::add(args, settings).await,
+        Command::Pipelines(args) => commands::sets::run(SetKind::Pipeline, args, settings).await,
+        Command::Arrays(args) => commands::sets::run(SetKind::Array, args, settings).await,
         Command::Ls(args) => commands::ls::run(args, settings).await,
         Command::Show(args) => commands::show::run(args, settings).await,
         Command::Logs(args) => commands::logs::run(args, settings).await,
         Command::Wait(args) => commands::wait::run(args, settings).await,
-        Command::Cancel(args) => commands::cancel::run(args, settings).await,
+        Command::Cancel(args) => {
+            commands::change::run(BulkVerb::Cancel, &args.selection, None, settings).await
+        }
+        Command::Hold(args) => commands::change::run(BulkVerb::Hold, &args.selection, None, settings).await,
+        Command::Release(args) => {
+            commands::change::run(BulkVerb::Release, &args.selection, None, settings).await
+        }
+        Command::Delete(args) => {
+            commands::change::run(BulkVerb::Delete, &args.selection, None, settings).await
+        }
+        Command::Retry(args) => {
+            commands::change::run(BulkVerb::Retry, &args.selection, args.from.as_deref(), settings).await
+        }
+        Command::Edit(args) => commands::edit::run(args, settings).await,
+        Command::Queue(args) => commands::queue::run(args, settings).await,
         Command::Why(args) => commands::why::run(args, settings).await,
         Command::Workers => commands::workers::run(settings).await,
+        Command::Worker(args) => commands::workers::act(args, settings).await,
         Command::Events(args) => commands::events::run(args, settings).await,
         Command::Version => commands::version::run(settings).await,
         Command::Completions(args) => commands::completions::run(args),

@@ -58,6 +58,42 @@ pub(crate) fn since(text: &str) -> Result<Since, String> {
     })
 }
 
+/// A point in time, or how far it is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    In(Duration),
+    At(Timestamp),
+}
+
+impl Moment {
+    /// The point in time, seen from `now`.
+    pub(crate) fn from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::In(time) => {
+                let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+                now.checked_add(time).unwrap_or(Timestamp::MAX)
+            }
+        }
+    }
+}
+
+/// `2h` from now, `2026-05-05` (UTC) or `2026-05-05T08:33:00Z`.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    since(text).map(|since| match since {
+        Since::Ago(time) => Moment::In(time),
+        Since::At(at) => Moment::At(at),
+    })
+}
+
+/// `NAME=VALUE` of a parameter.
+pub(crate) fn parameter(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err(format!("{text:?} gives no parameter a value; write NAME=VALUE")),
+    }
+}
+
 /// `KEY=VALUE`, or `KEY` alone to hand on the value of the surrounding environment.
 pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     let (key, value) = match text.split_once('=') {
@@ -96,6 +132,17 @@ mod tests {
         assert_eq!(since("2026-05-01T10:00:00+02:00").unwrap().from(now).to_string(), "2026-05-01T08:00:00Z");
         assert!(since("yesterday").is_err());
         assert_eq!(since("99999999999w").map(|since| since.from(now)), Ok(Timestamp::MIN));
+    }
+
+    #[test]
+    fn times_that_come() {
+        let now: Timestamp = "2026-05-05T08:33:00Z".parse().unwrap();
+        assert_eq!(moment("2h").unwrap().from(now).to_string(), "2026-05-05T10:33:00Z");
+        assert_eq!(moment("2026-05-06").unwrap().from(now).to_string(), "2026-05-06T00:00:00Z");
+        assert_eq!(moment("99999999999w").map(|moment| moment.from(now)), Ok(Timestamp::MAX));
+        assert!(moment("tomorrow").is_err());
+        assert_eq!(parameter("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert!(parameter("A").is_err() && parameter("=b").is_err());
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    CancelArgs, CompletionsArgs, EventsArgs, LogsArgs, LsArgs, ReferenceArgs, RunArgs, ShowArgs, SubmitArgs,
-    UpArgs, WaitArgs, WhyArgs,
+    AddArgs, CancelArgs, ChangeArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs, QueueArgs,
+    ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs, UpArgs, WaitArgs, WhyArgs,
+    WorkerArgs,
 };
 use crate::environment;
 
@@ -65,23 +66,43 @@ pub(crate) enum Command {
     Up(Box<UpArgs>),
     /// Run a command as a job: stream its output and exit with its exit code
     Run(Box<RunArgs>),
-    /// Queue a job, or many from a file, and print the ids
+    /// Queue a job, an array of jobs, a pipeline or a file of jobs, and print the id
     Submit(Box<SubmitArgs>),
+    /// Add steps to a pipeline that is there
+    Add(AddArgs),
     /// List jobs, the newest first
     #[command(visible_alias = "list")]
     Ls(LsArgs),
-    /// Show everything about a job, with its history
+    /// List pipelines, the newest first
+    Pipelines(SetListArgs),
+    /// List arrays, the newest first
+    Arrays(SetListArgs),
+    /// Show everything about a job, a pipeline or an array
     Show(ShowArgs),
     /// Print the output of a job
     Logs(LogsArgs),
-    /// Wait until jobs have ended
+    /// Wait until jobs, pipelines or arrays have ended
     Wait(WaitArgs),
     /// Cancel jobs, with those that depend on them
     Cancel(CancelArgs),
+    /// Keep jobs that wait from starting
+    Hold(ChangeArgs),
+    /// Let held jobs start
+    Release(ChangeArgs),
+    /// Run jobs again that failed or were cancelled, or a pipeline from a step on
+    Retry(RetryArgs),
+    /// Change a job that waits: its priority, what it needs, its limits
+    Edit(EditArgs),
+    /// Remove jobs that have ended
+    Delete(ChangeArgs),
     /// Say why a job is not running
     Why(WhyArgs),
+    /// Look at queues, pause them, limit them
+    Queue(QueueArgs),
     /// List the workers and what they have free
     Workers,
+    /// Put a worker back to work
+    Worker(WorkerArgs),
     /// Print what has happened to a job, or follow what happens to all
     Events(EventsArgs),
     /// Print the versions of this program and of the scheduler

@@ -1,10 +1,11 @@
 //! `run` and `submit`: what a job can be asked to be.
 
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::amounts;
+use super::conditions::ConditionArgs;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -25,13 +26,23 @@ const SUBMIT_EXAMPLES: &str = "\
 Examples:
   muster submit -- ./prepare.sh
   muster submit --after JOB --gpus 1 -- ./train.sh
+  muster submit --array 0-999%50 -- ./simulate.sh
+  muster submit --each-line urls.txt -- sh -c 'curl -O \"$MUSTER_ARRAY_ITEM\"'
+  muster submit nightly.yaml --param DATE=2026-05-05 --wait
+  muster submit --check nightly.yaml
   muster submit jobs.jsonl
-  generate-jobs | muster submit -
 
-A file holds one JSON object a line, or one array. Each object has the fields of
-POST /jobs (command or argv, name, env, working_dir, resources, tags,
-depends_on, priority, queue_name, max_retries, grace_seconds) and may have a
-\"ref\", a name that others in the same file can use in depends_on.";
+A file with steps is a pipeline, in YAML or JSON; steps that name no directory run
+in the current one. Any other file holds one JSON object a line, or one array. Each
+object has the fields of POST /jobs (command or argv, name, env, working_dir,
+resources, tags, depends_on, priority, queue_name, max_retries, grace_seconds) and
+may have a \"ref\", a name that others in the same file can use in depends_on.";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  muster add PIPELINE more.yaml
+
+The file is like that of a pipeline; its steps may need those that are there.";
 
 /// What to run, and what it needs.
 #[derive(Debug, Clone, Default, Args)]
@@ -69,21 +80,14 @@ pub(crate) struct JobArgs {
     /// Where the command runs; empty for the worker's choice [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     pub(crate) workdir: Option<String>,
-    /// Attempts in all, the first one included [default: 3, for run 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub(crate) max_retries: Option<i64>,
-    /// A job that must be done first; may be repeated
-    #[arg(long = "after", value_name = "JOB")]
-    pub(crate) after: Vec<String>,
-    /// Time between the polite signal and the kill when the job is stopped, such as 30s
-    #[arg(long, value_name = "TIME", value_parser = amounts::duration)]
-    pub(crate) grace: Option<Duration>,
     /// A word of your choice: submitting again with the same one returns the job made the first time
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
     /// Join the arguments with blanks and run them in sh -c
     #[arg(long)]
     pub(crate) shell: bool,
+    #[command(flatten)]
+    pub(crate) conditions: ConditionArgs,
 }
 
 /// `muster run`.
@@ -107,19 +111,100 @@ pub(crate) struct RunArgs {
 }
 
 /// `muster submit`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_help = SUBMIT_EXAMPLES)]
-#[command(override_usage = "muster submit [OPTIONS] -- COMMAND...\n       muster submit [--atomic] FILE")]
+#[command(override_usage = "muster submit [OPTIONS] -- COMMAND...\n       muster submit [OPTIONS] FILE")]
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) array: ArrayArgs,
+    #[command(flatten)]
+    pub(crate) parameters: ParameterArgs,
     /// Take all jobs of the file or none
     #[arg(long)]
     pub(crate) atomic: bool,
-    /// A file with jobs as JSON, one a line or in one array; - reads standard input
+    /// Only say whether the file is right
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Wait for the end, and exit like `muster wait`
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The file to submit, whatever its name; - reads standard input
+    #[arg(long = "file", short = 'f', value_name = "FILE", conflicts_with = "file")]
+    pub(crate) explicit_file: Option<String>,
+    /// A pipeline, or a file with jobs as JSON; - reads standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: Vec<String>,
     /// The command and its arguments, after --
     #[arg(value_name = "COMMAND", last = true)]
     pub(crate) command: Vec<String>,
+}
+
+/// Many jobs from one command.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ArrayArgs {
+    #[arg(long, help = "One job for each index, as MUSTER_ARRAY_INDEX: 0-9, 1,3,5 or 0-99:10; %50 runs at most 50 at once", value_name = "INDICES", value_parser = indices, help_heading = "Many jobs", conflicts_with_all = ["each_line", "each_json"])]
+    pub(crate) array: Option<Indices>,
+    #[arg(
+        long,
+        help = "One job for each line of the file, as MUSTER_ARRAY_ITEM; - reads standard input",
+        value_name = "FILE",
+        help_heading = "Many jobs",
+        conflicts_with = "each_json"
+    )]
+    pub(crate) each_line: Option<PathBuf>,
+    /// One job for each element of the JSON in the file; the fields of objects become variables
+    #[arg(long, value_name = "FILE", help_heading = "Many jobs")]
+    pub(crate) each_json: Option<PathBuf>,
+    /// At most this many run at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Many jobs")]
+    pub(crate) max_parallel: Option<u32>,
+}
+
+impl ArrayArgs {
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.array.is_some() || self.each_line.is_some() || self.each_json.is_some()
+    }
+}
+
+/// The indices as they were written, which is how the scheduler takes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Indices {
+    pub(crate) text: String,
+    pub(crate) max_parallel: Option<u32>,
+}
+
+fn indices(text: &str) -> Result<Indices, String> {
+    let (_, max_parallel) = muster_document::parse_array(text)?;
+    let text = text.split('%').next().unwrap_or_default().to_owned();
+    Ok(Indices { text, max_parallel })
+}
+
+/// The parameters of a pipeline.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ParameterArgs {
+    /// The value of a parameter of the pipeline; may be repeated
+    #[arg(long = "param", short = 'p', value_name = "NAME=VALUE", value_parser = amounts::parameter)]
+    pub(crate) params: Vec<(String, String)>,
+}
+
+/// `muster add`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = ADD_EXAMPLES)]
+pub(crate) struct AddArgs {
+    /// The pipeline: its id, or the beginning of it
+    #[arg(value_name = "PIPELINE")]
+    pub(crate) pipeline: String,
+    /// The file with the steps; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) parameters: ParameterArgs,
+    /// Where steps run that do not say it; empty for the worker's choice [default: the current directory]
+    #[arg(long, short = 'C', value_name = "DIR")]
+    pub(crate) workdir: Option<String>,
+    /// Only say whether the file is right
+    #[arg(long)]
+    pub(crate) check: bool,
 }

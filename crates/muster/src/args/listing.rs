@@ -161,13 +161,13 @@ pub(crate) enum JobOrder {
 
 /// One status, or the ones that a word stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Statuses(Vec<JobStatus>);
+pub(crate) struct Statuses(pub(super) Vec<JobStatus>);
 
 const WAITING: [JobStatus; 3] = [JobStatus::Pending, JobStatus::Blocked, JobStatus::Preempted];
 const ACTIVE: [JobStatus; 3] = [JobStatus::Reserved, JobStatus::Running, JobStatus::Preempting];
 const ENDED: [JobStatus; 3] = [JobStatus::Done, JobStatus::Failed, JobStatus::Cancelled];
 
-fn statuses(text: &str) -> Result<Statuses, String> {
+pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
     let word = text.to_lowercase();
     match word.as_str() {
         "waiting" | "queued" => return Ok(Statuses(WAITING.to_vec())),

@@ -2,15 +2,24 @@
 
 pub(crate) mod amounts;
 mod cli;
+mod conditions;
+mod control;
 mod job;
 mod listing;
 mod reading;
 mod up;
 
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
-pub(crate) use job::{JobArgs, RunArgs, SubmitArgs};
+pub(crate) use conditions::ConditionArgs;
+pub(crate) use control::{
+    CancelArgs, ChangeArgs, EditArgs, Limit, QueueAction, QueueArgs, QueueSetArgs, RetryArgs, SelectionArgs,
+    SetListArgs, WorkerAction, WorkerArgs,
+};
+#[cfg(test)]
+pub(crate) use job::Indices;
+pub(crate) use job::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, RunArgs, SubmitArgs};
 pub(crate) use listing::{JobColumn, JobOrder, LsArgs, USUAL_COLUMNS};
 pub(crate) use reading::{
-    CancelArgs, CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
+    CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
 pub(crate) use up::{UpArgs, UpWorkerArgs};

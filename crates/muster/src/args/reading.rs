@@ -10,9 +10,9 @@ use super::amounts;
 /// `muster show`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShowArgs {
-    /// The job: its id, or the beginning of it
-    #[arg(value_name = "JOB")]
-    pub(crate) job: String,
+    /// A job, a pipeline or an array: its id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }
 
 /// `muster why`.
@@ -46,20 +46,12 @@ pub(crate) struct LogsArgs {
 /// `muster wait`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
-    /// The jobs: their ids, or the beginnings of them
-    #[arg(value_name = "JOB", required = true)]
-    pub(crate) jobs: Vec<String>,
+    /// Jobs, pipelines and arrays: their ids, or the beginnings of them
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
     /// Give up after this time, such as 10m
     #[arg(long, value_name = "TIME", value_parser = amounts::duration)]
     pub(crate) timeout: Option<Duration>,
-}
-
-/// `muster cancel`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct CancelArgs {
-    /// The jobs: their ids, or the beginnings of them
-    #[arg(value_name = "JOB", required = true)]
-    pub(crate) jobs: Vec<String>,
 }
 
 /// `muster events`.

@@ -1,12 +1,17 @@
 //! One file per verb. Each takes its arguments and the settings, and returns the exit code.
 
-pub(crate) mod cancel;
+pub(crate) mod array;
+pub(crate) mod change;
 pub(crate) mod completions;
+pub(crate) mod edit;
 pub(crate) mod events;
 pub(crate) mod logs;
 pub(crate) mod ls;
+pub(crate) mod pipeline_file;
+pub(crate) mod queue;
 pub(crate) mod reference;
 pub(crate) mod run;
+pub(crate) mod sets;
 pub(crate) mod show;
 pub(crate) mod submit;
 pub(crate) mod up;

@@ -1,14 +1,19 @@
-//! `muster show`.
+//! `muster show`: a job, a pipeline or an array.
 
 use jiff::Timestamp;
-use muster_protocol::{Event, Job};
+use muster_client::{Client, JobFilter};
+use muster_protocol::{Event, Job, JobSet, JobStatus, Pipeline};
 use serde::Serialize;
 
 use crate::args::ShowArgs;
 use crate::exit;
-use crate::job_reference::{named, resolve};
-use crate::output::{job_details, json, timeline};
+use crate::job_reference::named;
+use crate::output::{array_details, job_details, json, pipeline_tree, timeline};
+use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
+
+/// Failed elements that are named; the others are counted.
+const FAILURES: u32 = 1000;
 
 /// The job with its history, as one document.
 #[derive(Serialize)]
@@ -20,17 +25,54 @@ struct Shown<'a> {
 
 pub(crate) async fn run(args: &ShowArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
-    let id = resolve(&client, &args.job).await?;
-    let job = named(client.job(&id).await, &id, &client)?;
-    let events = named(client.job_events(&id, 0).await, &id, &client)?;
+    match resolve_any(&client, &args.id).await? {
+        Named::Job(id) => show_job(&client, &id, settings).await?,
+        Named::Pipeline(pipeline) => show_pipeline(&pipeline, settings)?,
+        Named::Array(array) => show_array(&client, &array, settings).await?,
+    }
+    Ok(exit::OK)
+}
+
+async fn show_job(client: &Client, id: &str, settings: &Settings) -> anyhow::Result<()> {
+    let job = named(client.job(id).await, id, client)?;
+    let events = named(client.job_events(id, 0).await, id, client)?;
     let screen = settings.screen;
     if screen.json {
         json::document(&Shown { job: &job, events: &events })?;
-        return Ok(exit::OK);
+        return Ok(());
     }
     screen.line(&job_details(&job, Timestamp::now(), screen))?;
     if !events.is_empty() {
         screen.line(&format!("\n{}", timeline(&events, screen)))?;
     }
-    Ok(exit::OK)
+    Ok(())
+}
+
+fn show_pipeline(pipeline: &Pipeline, settings: &Settings) -> anyhow::Result<()> {
+    if settings.screen.json {
+        json::document(pipeline)?;
+    } else {
+        settings.screen.line(&pipeline_tree(pipeline, Timestamp::now(), settings.screen))?;
+    }
+    Ok(())
+}
+
+async fn show_array(client: &Client, array: &JobSet, settings: &Settings) -> anyhow::Result<()> {
+    if settings.screen.json {
+        json::document(array)?;
+        return Ok(());
+    }
+    let failed = if array.counts.contains_key(&JobStatus::Failed) {
+        let filter = JobFilter {
+            statuses: vec![JobStatus::Failed],
+            array: Some(array.id.clone()),
+            limit: Some(FAILURES),
+            ..JobFilter::default()
+        };
+        client.jobs(&filter).await?.jobs
+    } else {
+        Vec::new()
+    };
+    settings.screen.line(&array_details(array, &failed, Timestamp::now(), settings.screen))?;
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! `muster submit`: one job from the command line, or many from a file.
+//! `muster submit`: one job from the command line, an array, a pipeline, or many jobs from a file.
 
 use std::io::Read as _;
 
@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use muster_client::Client;
 use muster_protocol::{BatchItem, BatchResult, Job};
 
+use super::{array, pipeline_file, wait};
 use crate::args::SubmitArgs;
 use crate::exit;
 use crate::failure::UsageError;
@@ -17,11 +18,22 @@ use crate::settings::Settings;
 const CHUNK: usize = 10_000;
 
 pub(crate) async fn run(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
-    match (args.file.as_slice(), args.command.is_empty()) {
+    let files = match &args.explicit_file {
+        Some(file) => std::slice::from_ref(file),
+        None => args.file.as_slice(),
+    };
+    match (files, args.command.is_empty()) {
         ([], true) => Err(UsageError(
-            "there is nothing to submit; write a command after --, or the name of a file with jobs".into(),
+            "there is nothing to submit; write a command after --, or the name of a file".into(),
         )
         .into()),
+        ([], false) if args.check => {
+            Err(UsageError("--check is for files; there is nothing to check in a command".into()).into())
+        }
+        ([], false) if !args.parameters.params.is_empty() => {
+            Err(UsageError("--param is for pipelines; a command takes variables with --env".into()).into())
+        }
+        ([], false) if args.array.is_asked_for() => array::submit(args, settings).await,
         ([], false) => submit_one(args, settings).await,
         ([file], true) => submit_file(file, args, settings).await,
         (words, _) => Err(UsageError(format!(
@@ -36,8 +48,11 @@ async fn submit_one(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8
     let client = settings.client()?;
     let request = job_request::build(&client, &args.job, &args.command).await?;
     let job = client.submit(&request).await?;
+    if args.wait && settings.screen.json {
+        return wait::for_ids(&client, vec![job.id], None, settings).await;
+    }
     print_job(&job, settings)?;
-    Ok(exit::OK)
+    if args.wait { wait::for_ids(&client, vec![job.id], None, settings).await } else { Ok(exit::OK) }
 }
 
 /// Prints what identifies the job; remarks of the scheduler go to people.
@@ -55,6 +70,13 @@ pub(crate) fn print_job(job: &Job, settings: &Settings) -> anyhow::Result<()> {
 
 async fn submit_file(file: &str, args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let text = read(file)?;
+    if pipeline_file::is_pipeline(file, &text) {
+        return pipeline_file::submit(file, text, args, settings).await;
+    }
+    if args.check || args.wait || !args.parameters.params.is_empty() {
+        let message = format!("{} has no steps; --check, --wait and --param are for pipelines", shown(file));
+        return Err(UsageError(message).into());
+    }
     let items = parse(&text).map_err(|why| UsageError(format!("{}: {why}", shown(file))))?;
     let client = settings.client()?;
     let results = send(&client, &items, args.atomic).await?;
@@ -89,11 +111,11 @@ async fn send(client: &Client, items: &[BatchItem], atomic: bool) -> anyhow::Res
     Ok(results)
 }
 
-fn shown(file: &str) -> &str {
+pub(super) fn shown(file: &str) -> &str {
     if file == "-" { "standard input" } else { file }
 }
 
-fn read(file: &str) -> anyhow::Result<String> {
+pub(super) fn read(file: &str) -> anyhow::Result<String> {
     if file == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;

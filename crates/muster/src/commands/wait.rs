@@ -1,48 +1,116 @@
-//! `muster wait`.
+//! `muster wait`: until jobs, pipelines and arrays have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use muster_client::{Client, EventReader};
-use muster_protocol::Job;
+use muster_protocol::{Job, JobSet, JobStatus, SetKind};
+use serde_json::Value;
 
 use crate::args::WaitArgs;
 use crate::exit;
 use crate::follow::Patience;
-use crate::job_reference::{named, resolve};
-use crate::output::{Screen, human, json, note};
+use crate::job_reference::named;
+use crate::output::{Progress, Screen, human, json, note, set_ended};
+use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
+
+/// How often a pipeline or an array is looked at: soon at first, then as often as people look.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const SLOWEST_LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &WaitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
-    let mut ids = Vec::new();
-    for job in &args.jobs {
-        ids.push(resolve(&client, job).await?);
+    for_ids(&client, args.ids.clone(), args.timeout, settings).await
+}
+
+/// Waits for what is named, prints how each ended, and returns the code of the first that did not succeed.
+pub(crate) async fn for_ids(
+    client: &Client,
+    texts: Vec<String>,
+    timeout: Option<Duration>,
+    settings: &Settings,
+) -> anyhow::Result<u8> {
+    let mut order = Vec::new();
+    let mut jobs = Vec::new();
+    let mut sets = Vec::new();
+    for text in &texts {
+        match resolve_any(client, text).await? {
+            Named::Job(id) => {
+                order.push(id.clone());
+                jobs.push(id);
+            }
+            Named::Pipeline(pipeline) => {
+                order.push(pipeline.set.id.clone());
+                sets.push(pipeline.set);
+            }
+            Named::Array(array) => {
+                order.push(array.id.clone());
+                sets.push(*array);
+            }
+        }
     }
-    let open = ids.iter().cloned().collect();
-    let mut waiting = Waiting { client, screen: settings.screen, ids, open, ended: BTreeMap::new() };
-    let all_ended = match args.timeout {
-        Some(limit) => match tokio::time::timeout(limit, waiting.until_all_ended()).await {
+    let open = jobs.iter().cloned().collect();
+    let screen = settings.screen;
+    let mut jobs = Jobs { client: client.clone(), screen, ids: jobs, open, ended: BTreeMap::new() };
+    let mut sets = Sets { client: client.clone(), screen, open: sets, ended: BTreeMap::new() };
+    let both = async { tokio::try_join!(jobs.until_all_ended(), sets.until_all_ended()).map(|_| ()) };
+    let all_ended = match timeout {
+        Some(limit) => match tokio::time::timeout(limit, both).await {
             Ok(ended) => ended.map(|()| true)?,
             Err(_) => false,
         },
-        None => waiting.until_all_ended().await.map(|()| true)?,
+        None => both.await.map(|()| true)?,
     };
-    if settings.screen.json {
-        json::document(&waiting.in_order())?;
+    if screen.json {
+        json::document(&in_order(&order, &jobs, &sets)?)?;
     }
     if !all_ended {
-        note(&format!("the time is up, {} of {} jobs have not ended", waiting.open.len(), waiting.ids.len()));
+        let open = jobs.open.len() + sets.open.len();
+        note(&format!("the time is up, {open} of {} have not ended", order.len()));
         return Ok(exit::TIMED_OUT);
     }
-    Ok(first_failure(&waiting.in_order()))
+    Ok(first_failure(order.iter().map(|id| match (jobs.ended.get(id), sets.ended.get(id)) {
+        (Some(job), _) => exit::of_job(job),
+        (None, Some(set)) => of_set(set),
+        (None, None) => exit::FAILURE,
+    })))
 }
 
-/// The code of the first job that did not succeed, in the order of the command line.
-fn first_failure(jobs: &[&Job]) -> u8 {
-    jobs.iter().map(|job| exit::of_job(job)).find(|code| *code != exit::OK).unwrap_or(exit::OK)
+fn in_order(order: &[String], jobs: &Jobs, sets: &Sets) -> serde_json::Result<Vec<Value>> {
+    let mut values = Vec::new();
+    for id in order {
+        if let Some(job) = jobs.ended.get(id) {
+            values.push(serde_json::to_value(job)?);
+        } else if let Some(set) = sets.ended.get(id) {
+            values.push(serde_json::to_value(set)?);
+        }
+    }
+    Ok(values)
 }
 
-struct Waiting {
+/// The code of the first that did not succeed, in the order of the command line.
+fn first_failure(codes: impl IntoIterator<Item = u8>) -> u8 {
+    codes.into_iter().find(|code| *code != exit::OK).unwrap_or(exit::OK)
+}
+
+/// Many jobs have many exit codes; that of a set says only whether all went well.
+fn of_set(set: &JobSet) -> u8 {
+    match set.status {
+        JobStatus::Done => exit::OK,
+        JobStatus::Cancelled => exit::CANCELLED,
+        JobStatus::Failed
+        | JobStatus::Pending
+        | JobStatus::Blocked
+        | JobStatus::Reserved
+        | JobStatus::Running
+        | JobStatus::Preempting
+        | JobStatus::Preempted => exit::FAILURE,
+    }
+}
+
+/// Jobs are heard of by their events.
+struct Jobs {
     client: Client,
     screen: Screen,
     ids: Vec<String>,
@@ -51,15 +119,11 @@ struct Waiting {
     ended: BTreeMap<String, Job>,
 }
 
-impl Waiting {
-    fn in_order(&self) -> Vec<&Job> {
-        self.ids.iter().filter_map(|id| self.ended.get(id)).collect()
-    }
-
+impl Jobs {
     /// Listens first and looks second, so that no end falls between the two.
     async fn until_all_ended(&mut self) -> anyhow::Result<()> {
         let mut patience = Patience::default();
-        loop {
+        while !self.open.is_empty() {
             let only = if let [only] = self.ids.as_slice() { Some(only.as_str()) } else { None };
             match self.client.follow_events(only, None).await {
                 Ok(mut events) => {
@@ -69,10 +133,8 @@ impl Waiting {
                 }
                 Err(error) => patience.bear(error).await?,
             }
-            if self.open.is_empty() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     async fn look(&mut self) -> anyhow::Result<()> {
@@ -114,6 +176,62 @@ impl Waiting {
     }
 }
 
+/// Sets are looked at: their counts say how far they are, which is what people want to see meanwhile.
+struct Sets {
+    client: Client,
+    screen: Screen,
+    open: Vec<JobSet>,
+    ended: BTreeMap<String, JobSet>,
+}
+
+impl Sets {
+    async fn until_all_ended(&mut self) -> anyhow::Result<()> {
+        let mut patience = Patience::default();
+        let mut progress = Progress::new(self.screen);
+        let mut pause = FIRST_LOOK;
+        loop {
+            self.settle(&mut progress)?;
+            if self.open.is_empty() {
+                return Ok(());
+            }
+            progress.show(&self.open);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(SLOWEST_LOOK);
+            for index in 0..self.open.len() {
+                let (kind, id) = (self.open[index].kind, self.open[index].id.clone());
+                let found = match kind {
+                    SetKind::Pipeline => self.client.pipeline(&id).await.map(|pipeline| pipeline.set),
+                    SetKind::Array => self.client.array(&id).await,
+                };
+                match found {
+                    Ok(set) => {
+                        patience.restore();
+                        self.open[index] = set;
+                    }
+                    Err(error) => patience.bear(error).await?,
+                }
+            }
+        }
+    }
+
+    /// Tells of those that have ended.
+    fn settle(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
+        let (ended, open): (Vec<JobSet>, Vec<JobSet>) =
+            self.open.drain(..).partition(|set| exit::is_final(set.status));
+        self.open = open;
+        if !ended.is_empty() {
+            progress.clear();
+        }
+        for set in ended {
+            if !self.screen.json {
+                self.screen.line(&set_ended(&set, self.screen))?;
+            }
+            self.ended.insert(set.id.clone(), set);
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,14 +245,14 @@ mod tests {
 
     #[test]
     fn the_first_failure_on_the_line_decides() {
-        let done = job("done", r#","exit_code":0"#);
-        let three = job("failed", r#","exit_code":3"#);
-        let killed = job("failed", r#","signal":9"#);
-        let cancelled = job("cancelled", r#","signal":15"#);
-        assert_eq!(first_failure(&[]), 0);
-        assert_eq!(first_failure(&[&done, &done]), 0);
-        assert_eq!(first_failure(&[&done, &three, &killed]), 3);
-        assert_eq!(first_failure(&[&killed, &three]), 137);
-        assert_eq!(first_failure(&[&cancelled]), 130);
+        let done = exit::of_job(&job("done", r#","exit_code":0"#));
+        let three = exit::of_job(&job("failed", r#","exit_code":3"#));
+        let killed = exit::of_job(&job("failed", r#","signal":9"#));
+        let cancelled = exit::of_job(&job("cancelled", r#","signal":15"#));
+        assert_eq!(first_failure([]), 0);
+        assert_eq!(first_failure([done, done]), 0);
+        assert_eq!(first_failure([done, three, killed]), 3);
+        assert_eq!(first_failure([killed, three]), 137);
+        assert_eq!(first_failure([cancelled]), 130);
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::args::{WorkerAction, WorkerArgs};
 use crate::exit;
 use crate::output::{human, json, note};
 use crate::settings::Settings;
@@ -16,6 +17,30 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<u8> {
         note("no workers; start one with `muster-worker --scheduler URL`");
     } else {
         screen.line(&human::workers(&workers, Timestamp::now(), screen))?;
+    }
+    Ok(exit::OK)
+}
+
+/// `muster worker`.
+pub(crate) async fn act(args: &WorkerArgs, settings: &Settings) -> anyhow::Result<u8> {
+    let client = settings.client()?;
+    match &args.action {
+        WorkerAction::Release { worker } => {
+            let released = client.release_worker(worker).await.map_err(|error| match error.status() {
+                Some(status) if status.as_u16() == 404 => {
+                    anyhow::anyhow!(
+                        "there is no worker {worker:?} at {}; `muster workers` lists them",
+                        client.url()
+                    )
+                }
+                _ => anyhow::Error::new(error),
+            })?;
+            if settings.screen.json {
+                json::document(&released)?;
+            } else {
+                settings.screen.line(&format!("{} gets jobs again", released.id))?;
+            }
+        }
     }
     Ok(exit::OK)
 }

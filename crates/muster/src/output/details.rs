@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use muster_client::status_name;
-use muster_protocol::Job;
+use muster_protocol::{Concurrency, DependencyRule, Job, Retry};
+use serde_json::Value;
 
 use super::human::command;
-use super::quantities::{age, printable, resources, span, time};
+use super::quantities::{age, printable, resources, seconds_span, span, time};
 use super::screen::Screen;
 use super::style;
 
@@ -20,9 +21,12 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
         }
     };
     add("id", printable(&job.id));
+    add("pipeline", job.pipeline_id.as_deref().map(|id| place(id, job)).unwrap_or_default());
+    add("array", job.array_id.as_deref().map(|id| place(id, job)).unwrap_or_default());
     add("name", job.name.as_deref().map(printable).unwrap_or_default());
     add("status", style::paint(status_name(job.status), style::of_status(job.status), screen.colour));
     add("reason", job.reason.as_deref().map(printable).unwrap_or_default());
+    add("held", job.held.as_deref().map(printable).unwrap_or_default());
     add("exit", exit(job));
     add("command", command(job));
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
@@ -30,15 +34,26 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("priority", if job.priority == 0 { String::new() } else { job.priority.to_string() });
     add("needs", job.resources.as_ref().map(resources).unwrap_or_default());
     add("tags", printable(&job.tags.join(", ")));
-    add("after", printable(&job.depends_on.join(", ")));
+    add("after", printable(&after(job)));
+    add("if unmet", job.if_unmet.map(word).unwrap_or_default());
     add("attempts", format!("{} of {}", job.attempts, job.max_retries));
+    add("retry", job.retry.as_ref().map(retry).unwrap_or_default());
+    add("start", job.not_before.map(|at| start(at, now)).unwrap_or_default());
+    add("timeout", job.timeout_seconds.map(seconds_span).unwrap_or_default());
+    add("deadline", job.deadline.map(|at| format!("{} UTC", time(at))).unwrap_or_default());
+    add("at once", job.concurrency.as_ref().map(concurrency).unwrap_or_default());
+    add("unique", job.unique.as_ref().map(|unique| printable(&unique.key)).unwrap_or_default());
     add("worker", job.worker_id.as_deref().map(printable).unwrap_or_default());
     add("lease", if job.lease == 0 { String::new() } else { job.lease.to_string() });
     add("grace", job.grace_seconds.map(|seconds| format!("{seconds}s")).unwrap_or_default());
+    add("signal", job.stop_signal.as_deref().map(printable).unwrap_or_default());
     add("gang", job.gang_id.as_deref().map(|id| gang(job, id)).unwrap_or_default());
     add("submitted", moment(job.created_at, now));
     add("started", job.started_at.map(|at| moment(at, now)).unwrap_or_default());
     add("ended", job.done_at.map(|at| ended(job, at, now)).unwrap_or_default());
+    for (key, value) in outputs(job) {
+        add("output", format!("{key}={value}"));
+    }
     for warning in &job.warnings {
         add("warning", printable(warning));
     }
@@ -58,6 +73,69 @@ fn exit(job: &Job) -> String {
         (_, Some(signal)) => format!("signal {signal}"),
         (Some(code), None) => format!("code {code}"),
         (None, None) => String::new(),
+    }
+}
+
+/// The set that the job is a part of, and which part.
+fn place(id: &str, job: &Job) -> String {
+    let step = job.step.as_deref().map(|step| format!(", step {}", printable(step))).unwrap_or_default();
+    let index = job.array_index.map(|index| format!(", element {index}")).unwrap_or_default();
+    format!("{}{step}{index}", printable(id))
+}
+
+/// The word of the API for a value that is one.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The jobs that it waits for, each with its rule unless that is the usual one.
+fn after(job: &Job) -> String {
+    let ids = job.depends_on.iter().map(|id| {
+        let rule = job.rules.get(id).copied().or(job.rule).unwrap_or_default();
+        if rule == DependencyRule::AllSuccess { id.clone() } else { format!("{id}:{}", word(rule)) }
+    });
+    ids.collect::<Vec<_>>().join(", ")
+}
+
+/// Which causes are worth another attempt, and the delay before it.
+fn retry(retry: &Retry) -> String {
+    let mut parts = Vec::new();
+    if let Some(initial) = retry.initial_seconds {
+        let factor = retry.factor.map(|factor| format!(", times {factor} each time")).unwrap_or_default();
+        let most =
+            retry.max_seconds.map(|most| format!(", at most {}", seconds_span(most))).unwrap_or_default();
+        parts.push(format!("after {}{factor}{most}", seconds_span(initial)));
+    }
+    let list = |codes: &[i32]| codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    parts.extend(retry.exit_codes.as_deref().map(|codes| format!("exit codes {}", list(codes))));
+    parts.extend(retry.signals.as_deref().map(|signals| format!("signals {}", signals.join(","))));
+    parts.extend(retry.lost.map(|lost| if lost { "lost workers" } else { "not lost workers" }.to_owned()));
+    parts.extend(retry.timeout.map(|timeout| if timeout { "timeouts" } else { "not timeouts" }.to_owned()));
+    parts.extend(retry.requeue_exit_codes.as_deref().map(|codes| format!("requeued by {}", list(codes))));
+    printable(&parts.join("; "))
+}
+
+fn start(at: Timestamp, now: Timestamp) -> String {
+    let ahead = if at > now { format!(" (in {})", span(now, at)) } else { String::new() };
+    format!("not before {} UTC{ahead}", time(at))
+}
+
+fn concurrency(concurrency: &Concurrency) -> String {
+    format!("at most {} of {}", concurrency.limit, printable(&concurrency.key))
+}
+
+/// What the job handed on, each on a line of its own.
+fn outputs(job: &Job) -> Vec<(String, String)> {
+    let shown = |value: &Value| match value {
+        Value::String(text) => printable(text),
+        other => printable(&other.to_string()),
+    };
+    match job.outputs.as_ref() {
+        Some(Value::Object(fields)) => {
+            fields.iter().map(|(key, value)| (printable(key), shown(value))).collect()
+        }
+        Some(other) => vec![("value".to_owned(), shown(other))],
+        None => Vec::new(),
     }
 }
 
@@ -99,5 +177,34 @@ submitted:  2026-05-05 08:33:00 UTC (60s ago)
 started:    2026-05-05 08:33:01 UTC (59s ago)
 ended:      2026-05-05 08:33:03 UTC (57s ago, ran 2.5s)";
         assert_eq!(job_details(&job, "2026-05-05T08:34:00Z".parse().unwrap(), screen), expected);
+    }
+
+    #[test]
+    fn conditions_places_and_outputs_are_shown() {
+        let job: Job = serde_json::from_str(
+            r#"{"id":"job-1","command":"x","status":"pending","created_at":"2026-05-05T08:33:00Z","max_retries":3,
+                "attempts":1,"pipeline_id":"set-1","step":"train","array_index":2,"held":"by hand",
+                "depends_on":["job-2","job-3"],"rules":{"job-3":"all_done"},"if_unmet":"run",
+                "retry":{"initial_seconds":10,"factor":2,"exit_codes":[1,2],"lost":true},
+                "not_before":"2026-05-05T08:35:00Z","timeout_seconds":90,"concurrency":{"key":"db","limit":2},
+                "outputs":{"rows":12,"file":"a\nb"}}"#,
+        )
+        .unwrap();
+        let screen = Screen { json: false, colour: false, width: Some(80) };
+        let text = job_details(&job, "2026-05-05T08:34:00Z".parse().unwrap(), screen);
+        for line in [
+            "pipeline:   set-1, step train, element 2",
+            "held:       by hand",
+            "after:      job-2, job-3:all_done",
+            "if unmet:   run",
+            "retry:      after 10.0s, times 2 each time; exit codes 1,2; lost workers",
+            "start:      not before 2026-05-05 08:35:00 UTC (in 1m00s)",
+            "timeout:    1m30s",
+            "at once:    at most 2 of db",
+            "output:     rows=12",
+            "output:     file=a\\nb",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line:?} is missing in\n{text}");
+        }
     }
 }

@@ -2,20 +2,23 @@
 
 use jiff::Timestamp;
 use muster_client::status_name;
-use muster_protocol::{CancelResult, Job, Why, Worker, WorkerStatus};
+use muster_protocol::{Job, Why, Worker, WorkerStatus};
 
 use super::quantities::{age, cores, memory, printable};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
 
-/// `job-` and the first digits of the rest: enough to name a job by hand.
+/// `job-` or `set-` and the first digits of the rest: enough to name it by hand.
 const SHORT_ID: usize = 12;
 
 /// The id as it is shown: short where people look, whole where programs read.
 pub(super) fn id(id: &str, screen: Screen) -> String {
     let shown = printable(id);
-    if screen.width.is_none() || shown.chars().count() <= SHORT_ID || !shown.starts_with("job-") {
+    if screen.width.is_none()
+        || shown.chars().count() <= SHORT_ID
+        || !(shown.starts_with("job-") || shown.starts_with("set-"))
+    {
         return shown;
     }
     shown.chars().take(SHORT_ID).collect()
@@ -120,13 +123,6 @@ pub(crate) fn ended(job: &Job, screen: Screen) -> String {
         (_, None, None) => String::new(),
     };
     format!("{} {status}{why}", printable(&job.id))
-}
-
-/// What `muster cancel` says about one job.
-pub(crate) fn cancelled(result: &CancelResult) -> String {
-    let ended = result.cancelled.iter().map(|id| format!("{} cancelled", printable(id)));
-    let stopping = result.stopping.iter().map(|id| format!("{} is being stopped", printable(id)));
-    ended.chain(stopping).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

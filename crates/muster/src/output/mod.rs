@@ -5,12 +5,17 @@ mod details;
 mod history;
 pub(crate) mod human;
 pub(crate) mod json;
+mod mistakes;
 mod quantities;
 mod screen;
+mod sets;
 mod style;
 mod table;
+mod tree;
 
 pub(crate) use columns::{JobTable, sort};
 pub(crate) use details::job_details;
 pub(crate) use history::{attempt_end, event_line, timeline};
+pub(crate) use mistakes::mistakes;
 pub(crate) use screen::{Screen, after_key, note, text};
+pub(crate) use sets::{Progress, array_details, changes, pipeline_tree, queues, set_ended, set_list};

@@ -52,7 +52,10 @@ pub(super) fn page(mut program: Command) -> String {
         .collect();
     text.push_str(&table(&["command", "what it does"], &rows));
     for command in visible() {
-        text.push_str(&section(command.clone()));
+        text.push_str(&section(command.clone(), "muster"));
+        for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+            text.push_str(&section(part.clone(), &format!("muster {}", command.get_name())));
+        }
     }
     text.push_str("\n## Exit codes\n\n");
     let codes: Vec<Vec<String>> = exit::DOCUMENTED
@@ -69,9 +72,9 @@ pub(super) fn page(mut program: Command) -> String {
     text
 }
 
-fn section(mut command: Command) -> String {
+fn section(mut command: Command, before: &str) -> String {
     let name = command.get_name().to_owned();
-    let mut text = format!("\n### muster {name}\n\n{}.\n\n", about(&command));
+    let mut text = format!("\n### {before} {name}\n\n{}.\n\n", about(&command));
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     let usage: Vec<&str> = usage.lines().map(str::trim).collect();

@@ -4,6 +4,7 @@
 mod embedded;
 mod harness;
 mod looking;
+mod pipelines;
 mod running;
 mod submitting;
 mod upping;

@@ -31,6 +31,16 @@ fn wrong_usage_ends_with_2() {
     refused(&["submit"], 2, &["--"]);
     refused(&["submit", "echo", "hello"], 2, &["muster submit -- echo hello"]);
     refused(&["submit", "no-such-file"], 2, &["no-such-file"]);
+    refused(&["submit", "--array", "9-0", "--", "true"], 2, &["backwards", "0-9"]);
+    refused(&["submit", "--retry-on", "luck", "--", "true"], 2, &["luck", "exit=1,2"]);
+    refused(&["submit", "--needs", "abc:maybe", "--", "true"], 2, &["maybe", "all_done"]);
+    refused(&["submit", "--backoff", "soon", "--", "true"], 2, &["soon", "10s:2:5m"]);
+    refused(&["submit", "--param", "A=b", "--", "true"], 2, &["--env"]);
+    refused(&["cancel"], 2, &["nothing to cancel", "--queue"]);
+    refused(&["hold", "abc", "--queue", "q"], 2, &["do not go together"]);
+    refused(&["edit", "abc"], 2, &["--priority"]);
+    refused(&["queue", "set", "q"], 2, &["--max-queued"]);
+    refused(&["queue", "set", "q", "--rate", "fast"], 2, &["fast", "10/1m"]);
     refused(&["up", "--db-driver", "oracle"], 2, &["oracle", "sqlite"]);
     refused(&["ls", "--url", "ftp://nowhere"], 2, &["ftp://nowhere"]);
     refused(&["ls", "--config", "no-such.toml"], 2, &["no-such.toml"]);

@@ -1,0 +1,24 @@
+//! Calls on queues.
+
+use http::Method;
+use muster_protocol::{Queue, QueueUpdate};
+
+use crate::base_url::encode;
+use crate::call::{Call, Client};
+use crate::error::ClientError;
+
+impl Client {
+    /// Every queue that has jobs or limits.
+    pub async fn queues(&self) -> Result<Vec<Queue>, ClientError> {
+        self.exchange(Call::new(Method::GET, "/queues")).await
+    }
+
+    pub async fn queue(&self, name: &str) -> Result<Queue, ClientError> {
+        self.exchange(Call::new(Method::GET, format!("/queues/{}", encode(name)))).await
+    }
+
+    /// Pauses or resumes the queue, or changes its limits.
+    pub async fn update_queue(&self, name: &str, update: &QueueUpdate) -> Result<Queue, ClientError> {
+        self.exchange(Call::new(Method::PUT, format!("/queues/{}", encode(name))).json(update)?).await
+    }
+}
