@@ -59,6 +59,14 @@ impl Call {
         self
     }
 
+    /// Adds a header; one that no request can carry is left out.
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
     pub(crate) fn time_limit(&self) -> Duration {
         self.timeout
     }

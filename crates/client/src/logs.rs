@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use muster_protocol::{LogAppended, LogStream};
+use muster_protocol::{HEADER_LOG_TIMES, LogAppended, LogStream};
 
 use crate::base_url::encode;
 use crate::call::{Call, Client, decode, refused};
@@ -17,6 +17,17 @@ pub struct LogChunk {
     pub stream: LogStream,
     pub offset: u64,
     pub bytes: Bytes,
+    /// What is missing before it is lost for good.
+    pub skip: bool,
+    /// When its bytes were written.
+    pub ticks: Vec<LogTick>,
+}
+
+/// The bytes before the offset `end` were there at this time, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogTick {
+    pub end: u64,
+    pub micros: i64,
 }
 
 /// What became of a chunk.
@@ -35,14 +46,20 @@ impl Client {
             LogStream::Stdout => "stdout",
             LogStream::Stderr => "stderr",
         };
+        let skip = if chunk.skip { "&skip=true" } else { "" };
         let path = format!(
-            "/jobs/{}/logs?lease={}&attempt={}&stream={stream}&offset={}",
+            "/jobs/{}/logs?lease={}&attempt={}&stream={stream}&offset={}{skip}",
             encode(&chunk.job_id),
             chunk.lease,
             chunk.attempt,
             chunk.offset
         );
-        let call = Call::new(Method::POST, path.as_str()).bytes("application/octet-stream", chunk.bytes);
+        let mut call = Call::new(Method::POST, path.as_str()).bytes("application/octet-stream", chunk.bytes);
+        if !chunk.ticks.is_empty() {
+            let pairs: Vec<String> =
+                chunk.ticks.iter().map(|tick| format!("{}@{}", tick.end, tick.micros)).collect();
+            call = call.header(HEADER_LOG_TIMES, &pairs.join(","));
+        }
         let (status, body) = self.whole(call).await?;
         if status.is_success() {
             return Ok(LogAppend::Kept(decode(&path, &body)?));

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::{Path, RawQuery, Request};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use muster_client::{Client, ClientError, LogAppend, LogChunk, ServiceTransport};
+use muster_client::{Client, ClientError, LogAppend, LogChunk, LogTick, ServiceTransport};
 use muster_protocol::{LogAppended, LogStream, RegisterRequest, SyncRequest, SyncResponse};
 
 /// What the server saw, oldest first.
@@ -35,12 +35,13 @@ fn router(seen: &Seen) -> Router {
         .route(
             "/jobs/{id}/logs",
             post(move |Path(id): Path<String>, RawQuery(query): RawQuery, request: Request| async move {
+                let times = request.headers()["x-muster-log-times"].to_str().unwrap().to_owned();
                 let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
-                log_seen.lock().unwrap().push(format!("log {id} {} {body:?}", query.unwrap()));
+                log_seen.lock().unwrap().push(format!("log {id} {} {times} {body:?}", query.unwrap()));
                 match id.as_str() {
-                    "ahead" => (StatusCode::CONFLICT, r#"{"length":7,"full":false}"#),
+                    "ahead" => (StatusCode::CONFLICT, r#"{"length":7}"#),
                     "lost" => (StatusCode::CONFLICT, "lease is not current\n"),
-                    _ => (StatusCode::OK, r#"{"length":5,"full":true}"#),
+                    _ => (StatusCode::OK, r#"{"length":5}"#),
                 }
             }),
         )
@@ -55,8 +56,16 @@ async fn listen(seen: Seen) -> SocketAddr {
 }
 
 fn chunk(job_id: &str) -> LogChunk {
-    let bytes = "hello".into();
-    LogChunk { job_id: job_id.into(), lease: 4, attempt: 2, stream: LogStream::Stderr, offset: 9, bytes }
+    LogChunk {
+        job_id: job_id.into(),
+        lease: 4,
+        attempt: 2,
+        stream: LogStream::Stderr,
+        offset: 9,
+        bytes: "hello".into(),
+        skip: job_id == "ahead",
+        ticks: vec![LogTick { end: 11, micros: 5 }, LogTick { end: 14, micros: 7 }],
+    }
 }
 
 #[tokio::test]
@@ -90,12 +99,14 @@ async fn log_chunks_say_where_they_belong() {
     let address = listen(Arc::clone(&seen)).await;
     let client = Client::http(&format!("http://{address}")).unwrap();
     let kept = client.append_log(chunk("job-1")).await.unwrap();
-    assert_eq!(kept, LogAppend::Kept(LogAppended { length: 5, full: true }));
+    assert_eq!(kept, LogAppend::Kept(LogAppended { length: 5 }));
     let misplaced = client.append_log(chunk("ahead")).await.unwrap();
-    assert_eq!(misplaced, LogAppend::Misplaced(LogAppended { length: 7, full: false }));
+    assert_eq!(misplaced, LogAppend::Misplaced(LogAppended { length: 7 }));
     let lost = client.append_log(chunk("lost")).await.unwrap_err();
     assert_eq!(lost.status(), Some(StatusCode::CONFLICT));
-    assert_eq!(seen.lock().unwrap()[0], r#"log job-1 lease=4&attempt=2&stream=stderr&offset=9 b"hello""#);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[0], r#"log job-1 lease=4&attempt=2&stream=stderr&offset=9 11@5,14@7 b"hello""#);
+    assert!(seen[1].contains("offset=9&skip=true"), "{seen:?}");
 }
 
 #[tokio::test]

@@ -5,13 +5,21 @@ use axum::body::Body;
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::routing::{get, post};
-use muster_client::{Client, JobFilter, OutputQuery, ServiceTransport};
+use muster_client::{Client, JobFilter, LogItem, LogQuery, OutputQuery, ServiceTransport};
 use muster_protocol::{BatchItem, LogStream};
 
 const EVENTS: &str = concat!(
     ": keep-alive\n\n",
     "id: 4\nevent: done\n",
     "data: {\"id\":4,\"at\":\"2026-05-05T08:33:00Z\",\"type\":\"done\",\"job_id\":\"job-1\",\"data\":{\"exit_code\":0}}\n\n"
+);
+
+const OUTPUT: &str = concat!(
+    ": muster output\n\n",
+    "id: 1.1.2.0\nevent: output\ndata: {\"attempt\":1,\"lease\":1,\"stream\":\"stdout\",\"offset\":0,\"text\":\"a\\n\"}\n\n",
+    "id: 1.1.5.0\nevent: gap\ndata: {\"attempt\":1,\"lease\":1,\"stream\":\"stdout\",\"offset\":2,\"bytes\":3,\"cause\":\"dropped\"}\n\n",
+    "id: 1.1.7.0\nevent: output\ndata: {\"attempt\":1,\"lease\":1,\"stream\":\"stdout\",\"offset\":5,\"base64\":\"/wA=\"}\n\n",
+    "event: dropped\ndata: {}\n\n",
 );
 
 fn router() -> Router {
@@ -29,6 +37,17 @@ fn router() -> Router {
         .route("/jobs", get(page))
         .route("/jobs/batch", post(batch))
         .route("/jobs/{id}/logs", get(|RawQuery(query): RawQuery| async move { query.unwrap_or_default() }))
+        .route(
+            "/jobs/{id}/logs/stream",
+            get(|RawQuery(query): RawQuery| async move {
+                let query = query.unwrap_or_default();
+                if query.contains("cursor=1.1.7.0") {
+                    return Body::from("id: 1.1.7.0\nevent: end\ndata: {}\n\n");
+                }
+                assert_eq!(query, "stream=stdout&from_attempt=2&tail=5&timestamps=true&follow=true");
+                Body::from(OUTPUT)
+            }),
+        )
         .route("/events", get(|| async { Body::from(EVENTS) }))
 }
 
@@ -73,4 +92,28 @@ async fn events_are_decoded_and_comments_passed_over() {
 async fn a_refused_stream_is_an_error_with_its_text() {
     let error = client().job_events("job-1", 0).await.unwrap_err();
     assert_eq!(error.status().unwrap(), 404);
+}
+
+#[tokio::test]
+async fn a_stream_of_output_breaks_off_and_goes_on() {
+    let mut query = LogQuery {
+        job_id: "job-1".into(),
+        stream: Some(LogStream::Stdout),
+        from_attempt: Some(2),
+        tail: Some(5),
+        timestamps: true,
+        follow: true,
+        ..LogQuery::default()
+    };
+    let mut reader = client().log_stream(&query).await.unwrap();
+    let Some(LogItem::Output { bytes, .. }) = reader.next().await.unwrap() else { panic!() };
+    assert_eq!(bytes, "a\n");
+    let Some(LogItem::Gap(gap)) = reader.next().await.unwrap() else { panic!() };
+    assert_eq!((gap.offset, gap.bytes), (2, 3));
+    let Some(LogItem::Output { bytes, offset, .. }) = reader.next().await.unwrap() else { panic!() };
+    assert_eq!((bytes.as_ref(), offset), (&[0xff, 0][..], 5));
+    assert_eq!(reader.next().await.unwrap(), None, "dropped");
+    query.cursor = reader.cursor().map(str::to_owned);
+    let mut again = client().log_stream(&query).await.unwrap();
+    assert_eq!(again.next().await.unwrap(), Some(LogItem::End));
 }

@@ -379,22 +379,6 @@ pub struct CancelResult {
     pub stopping: Vec<String>,
 }
 
-/// The answer to a log upload: how many bytes of the stream are kept in all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LogAppended {
-    pub length: u64,
-    /// The limit is reached: the worker need not send more of this stream.
-    pub full: bool,
-}
-
-/// One of the two outputs of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LogStream {
-    Stdout,
-    Stderr,
-}
-
 /// One reason why a job is not running.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {

@@ -5,6 +5,7 @@
 
 mod events;
 mod jobs;
+mod logs;
 mod problem;
 mod queues;
 mod sets;
@@ -16,7 +17,11 @@ mod workers;
 pub use events::{Event, EventData};
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
-    LogAppended, LogStream, OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,
+    OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,
+};
+pub use logs::{
+    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogGap, LogGapCause, LogPiece,
+    LogStream,
 };
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, RateLimit};

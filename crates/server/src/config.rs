@@ -40,7 +40,7 @@ pub struct Limits {
     pub checkpoint: usize,
     /// Bytes of a checkpoint up to which it is also handed over in the environment.
     pub checkpoint_env: usize,
-    /// Bytes of one stream of one attempt that are kept.
+    /// Bytes of one stream of one attempt that are kept, half from its beginning and half from its end.
     pub log_stream: u64,
     /// The most jobs in one page of a list, and in one claim.
     pub page: usize,
@@ -84,6 +84,12 @@ pub struct ServerConfig {
     pub safety_tick: Duration,
     /// How long finished jobs are kept; `None` keeps them for ever.
     pub retention: Option<Duration>,
+    /// How long the output of finished jobs is kept while the jobs are; `None` keeps it as long as them.
+    pub log_retention: Option<Duration>,
+    /// Bytes of output of all jobs together beyond which the oldest goes; `None` sets no bound.
+    pub log_total: Option<u64>,
+    /// How long a reader of live output may leave it unread before it is let go.
+    pub log_reader_timeout: Duration,
     /// The pause between two passes of the retention.
     pub retention_interval: Duration,
     /// How long the store may take to answer before the scheduler calls itself not ready.
@@ -114,6 +120,9 @@ impl Default for ServerConfig {
             planner_interval: Duration::from_secs(5),
             safety_tick: Duration::from_secs(5),
             retention: None,
+            log_retention: None,
+            log_total: None,
+            log_reader_timeout: Duration::from_secs(30),
             retention_interval: Duration::from_secs(3600),
             readiness_timeout: Duration::from_secs(1),
             long_poll_max: Duration::from_secs(60),

@@ -180,7 +180,11 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::retain(&app, stop).await })
     };
-    vec![dispatch, listen, reap, plan, retain]
+    let retain_logs = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::retain_logs(&app, stop).await })
+    };
+    vec![dispatch, listen, reap, plan, retain, retain_logs]
 }
 
 impl RunningServer {

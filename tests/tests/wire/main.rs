@@ -16,6 +16,7 @@ mod configuration;
 mod dependencies;
 mod fencing;
 mod liveness;
+mod logs;
 mod metrics;
 mod original_worker;
 mod outage;

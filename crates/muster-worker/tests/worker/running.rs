@@ -145,13 +145,15 @@ fn w22_no_child_of_a_job_outlives_it() {
 }
 
 #[test]
-fn output_beyond_the_limit_is_not_sent_and_fills_no_disk() {
+fn output_beyond_the_limit_fills_no_disk_and_its_end_arrives() {
     let scheduler = Scheduler::start();
     scheduler.with(|inner| inner.log_limit = 100_000);
     let worker = Worker::start(&scheduler, &["--workers=1"]);
     let stop = worker.directory().join("stop");
-    let command =
-        format!("while [ ! -e {} ]; do head -c 1000000 /dev/zero; sleep 0.01; done", stop.display());
+    let command = format!(
+        "echo the beginning; while [ ! -e {} ]; do head -c 1000000 /dev/zero; sleep 0.01; done; echo the end",
+        stop.display()
+    );
     let id = scheduler.submit(&command, &json!({}));
     let written = || output_files(&worker).into_iter().filter_map(|path| path.metadata().ok());
     eventually("the job has written 30 MB", || written().any(|file| file.len() > 30_000_000).then_some(()));
@@ -160,6 +162,11 @@ fn output_beyond_the_limit_is_not_sent_and_fills_no_disk() {
     });
     std::fs::write(&stop, "").unwrap();
     assert_eq!(scheduler.report_of(&id).kind, ReportKind::Done);
-    let kept = scheduler.with(|inner| inner.output[&(id, "stdout".into())].len());
-    assert!((100_000..1_000_000).contains(&kept), "{kept}");
+    scheduler.with(|inner| {
+        let place = (id, "stdout".to_owned());
+        let (kept, skipped) = (&inner.output[&place], inner.skipped[&place]);
+        assert!(kept.starts_with(b"the beginning\n") && kept.ends_with(b"the end\n"));
+        assert!(skipped > 1_000_000, "{skipped} bytes were not sent");
+        assert_eq!((kept.len() as u64 + skipped - 22) % 1_000_000, 0, "every byte was sent or skipped");
+    });
 }

@@ -36,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) orders: Vec<StopOrder>,
     pub(crate) history: Vec<Happened>,
     pub(crate) output: BTreeMap<(String, String), Vec<u8>>,
+    /// Bytes that the worker said nobody has.
+    pub(crate) skipped: BTreeMap<(String, String), u64>,
     /// Leases that somebody else holds by now.
     pub(crate) lost: HashSet<String>,
     /// Queues a job again when it is handed back.
@@ -71,6 +73,7 @@ impl Scheduler {
             orders: Vec::new(),
             history: Vec::new(),
             output: BTreeMap::new(),
+            skipped: BTreeMap::new(),
             lost: HashSet::new(),
             requeue: false,
             claimed: BTreeMap::new(),
@@ -304,14 +307,18 @@ async fn append(
             return down();
         }
         let stream = query["stream"].clone();
-        let limit = inner.log_limit;
-        let kept = inner.output.entry((id.clone(), stream)).or_default();
-        if query["offset"].parse::<usize>().unwrap() != kept.len() {
-            let misplaced = LogAppended { length: kept.len() as u64, full: false };
-            return (StatusCode::CONFLICT, Json(misplaced)).into_response();
+        let place = (id.clone(), stream);
+        let skipped = inner.skipped.entry(place.clone()).or_default();
+        let kept = inner.output.entry(place).or_default();
+        let length = kept.len() as u64 + *skipped;
+        let offset: u64 = query["offset"].parse().unwrap();
+        if offset > length && query.contains_key("skip") {
+            *skipped += offset - length;
+        } else if offset != length {
+            return (StatusCode::CONFLICT, Json(LogAppended { length })).into_response();
         }
         kept.extend_from_slice(&body);
-        let appended = LogAppended { length: kept.len() as u64, full: kept.len() as u64 > limit };
+        let appended = LogAppended { length: kept.len() as u64 + *skipped };
         inner.history.push(Happened::Output { job_id: id, bytes: body.len() });
         Json(appended).into_response()
     })

@@ -23,8 +23,18 @@ pub(crate) struct WhyArgs {
     pub(crate) job: String,
 }
 
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  muster logs JOB                        what the newest attempt wrote
+  muster logs -f JOB                     from its beginning to the end of the job, through all attempts
+  muster logs --tail 20 -f JOB           the last 20 lines, then what comes
+  muster logs --since 10m -t JOB         what was written in the last ten minutes, with the times
+  muster logs --attempt 1 --stderr JOB   only the errors of the first attempt";
+
 /// `muster logs`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = LOGS_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct LogsArgs {
     /// The job: its id, or the beginning of it
     #[arg(value_name = "JOB")]
@@ -35,6 +45,15 @@ pub(crate) struct LogsArgs {
     /// The output of this attempt [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempt: Option<u32>,
+    /// Only the last N lines of what is there
+    #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub(crate) tail: Option<u64>,
+    /// Only what was written since then, in any attempt: 10m, 2026-05-05 or 2026-05-05T08:33:00Z
+    #[arg(long, value_name = "TIME", value_parser = amounts::since)]
+    pub(crate) since: Option<Since>,
+    /// Show before each line when it was written
+    #[arg(long, short)]
+    pub(crate) timestamps: bool,
     /// Only what the job wrote to its standard output
     #[arg(long, conflicts_with = "stderr")]
     pub(crate) stdout: bool,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_client::{Client, ClientError, status_name};
+use muster_client::{Client, ClientError, LogQuery, status_name};
 use muster_protocol::{Job, JobStatus, SubmitRequest};
 use tokio::task::JoinHandle;
 
@@ -77,8 +77,10 @@ async fn run_on(
     for warning in &job.warnings {
         note(warning);
     }
-    let sink = Sink { streams: Streams::Both, json: settings.screen.json };
-    let follower = Follower { client: client.clone(), job_id: job.id.clone(), first_attempt: 1, sink };
+    let sink = Sink::new(Streams::Both, settings.screen.json, false);
+    let query =
+        LogQuery { job_id: job.id.clone(), from_attempt: Some(1), follow: true, ..LogQuery::default() };
+    let follower = Follower { client: client.clone(), query, first_attempt: 1, sink };
     let following = tokio::spawn(follow(follower));
     let (ended, by_us) = match watch(following, &client, &job.id, signals).await? {
         Watched::Ended { job, cancelled } => (job, cancelled),

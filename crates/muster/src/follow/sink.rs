@@ -1,8 +1,10 @@
 //! Where the output of a job goes: each stream to ours of the same name, or all as lines of JSON.
 
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 
-use muster_protocol::{Job, LogStream};
+use jiff::Timestamp;
+use muster_client::{LogItem, base64};
+use muster_protocol::{Job, LogGap, LogGapCause, LogStream};
 use serde::Serialize;
 
 use crate::output::json;
@@ -16,10 +18,11 @@ pub(crate) enum Streams {
 }
 
 impl Streams {
-    pub(crate) fn list(self) -> Vec<LogStream> {
+    /// The one that is wanted, when it is one.
+    pub(crate) fn only(self) -> Option<LogStream> {
         match self {
-            Self::Both => vec![LogStream::Stdout, LogStream::Stderr],
-            Self::Only(stream) => vec![stream],
+            Self::Both => None,
+            Self::Only(stream) => Some(stream),
         }
     }
 }
@@ -27,16 +30,31 @@ impl Streams {
 /// Takes pieces of output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sink {
-    pub(crate) streams: Streams,
-    pub(crate) json: bool,
+    streams: Streams,
+    json: bool,
+    timestamps: bool,
+    /// Whether the last piece of each stream ended within a line.
+    within: [bool; 2],
 }
 
-/// A piece of output for programs. Bytes that are no UTF-8 are replaced.
+/// A piece of output for programs: text when it is UTF-8, otherwise base64.
 #[derive(Serialize)]
-struct Piece<'a> {
+struct Shown<'a> {
     attempt: u32,
     stream: LogStream,
-    text: &'a str,
+    offset: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+/// Output that is missing, for programs.
+#[derive(Serialize)]
+struct Missing<'a> {
+    missing: &'a LogGap,
 }
 
 /// The last line: how the job ended.
@@ -46,21 +64,125 @@ struct End<'a> {
 }
 
 impl Sink {
-    /// Writes a piece at once. It may block as long as the reader does.
-    pub(crate) fn write(self, attempt: u32, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
-        if self.json {
-            return json::line(&Piece { attempt, stream, text: &String::from_utf8_lossy(bytes) });
+    pub(crate) fn new(streams: Streams, json: bool, timestamps: bool) -> Self {
+        Self { streams, json, timestamps, within: [false; 2] }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Writes an item at once. It may block as long as the reader does.
+    pub(crate) fn write(&mut self, item: &LogItem) -> io::Result<()> {
+        match item {
+            LogItem::Output { attempt, stream, offset, at, bytes } if self.json => {
+                let text = std::str::from_utf8(bytes).ok();
+                let base64 = text.is_none().then(|| base64(bytes));
+                json::line(&Shown {
+                    attempt: *attempt,
+                    stream: *stream,
+                    offset: *offset,
+                    at: *at,
+                    text,
+                    base64,
+                })
+            }
+            LogItem::Gap(gap) if self.json => json::line(&Missing { missing: gap }),
+            LogItem::Output { stream, at, bytes, .. } => {
+                let within = self.within[index(*stream)];
+                self.within[index(*stream)] = bytes.last().map_or(within, |last| *last != b'\n');
+                if self.timestamps {
+                    return self.put(*stream, &stamped(bytes, *at, within));
+                }
+                self.put(*stream, bytes)
+            }
+            LogItem::Gap(gap) => {
+                let within = std::mem::take(&mut self.within[index(gap.stream)]);
+                self.put(gap.stream, marker(gap, within).as_bytes())
+            }
+            LogItem::End => Ok(()),
+        }
+    }
+
+    fn put(self, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
+        fn write(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
+            out.write_all(bytes).and_then(|()| out.flush())
         }
         if stream == LogStream::Stderr && self.streams == Streams::Both {
-            let mut out = io::stderr().lock();
-            return out.write_all(bytes).and_then(|()| out.flush());
+            return write(io::stderr().lock(), bytes);
         }
-        let mut out = io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush())
+        write(io::stdout().lock(), bytes)
     }
 
     /// Tells programs how the job ended; people see it in the exit code.
     pub(crate) fn end(self, job: &Job) -> io::Result<()> {
         if self.json { json::line(&End { job }) } else { Ok(()) }
+    }
+}
+
+fn index(stream: LogStream) -> usize {
+    match stream {
+        LogStream::Stdout => 0,
+        LogStream::Stderr => 1,
+    }
+}
+
+/// Puts the time before each line that begins here.
+fn stamped(bytes: &[u8], at: Option<Timestamp>, within: bool) -> Vec<u8> {
+    let stamp = match at {
+        Some(at) => format!("{at:.3} "),
+        None => String::new(),
+    };
+    let mut out = Vec::with_capacity(bytes.len() + stamp.len());
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        if index > 0 || !within {
+            out.extend_from_slice(stamp.as_bytes());
+        }
+        out.extend_from_slice(line);
+    }
+    out
+}
+
+/// What stands where something is missing, on a line of its own.
+fn marker(gap: &LogGap, within: bool) -> String {
+    let why = match gap.cause {
+        LogGapCause::Dropped => "dropped, the output is longer than the limit",
+        LogGapCause::Expired => "removed, they were too old or took too much space",
+    };
+    let before = if within { "\n" } else { "" };
+    format!("{before}[muster: {} bytes of output are missing here: {why}]\n", gap.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn every_line_has_its_time_once() {
+        let at = "2026-05-05T08:33:00.1234Z".parse().ok();
+        let stamp = "2026-05-05T08:33:00.123Z ";
+        assert_eq!(text(stamped(b"a\nb\n", at, false)), format!("{stamp}a\n{stamp}b\n"));
+        assert_eq!(text(stamped(b"rest\nc", at, true)), format!("rest\n{stamp}c"));
+        assert_eq!(text(stamped(b"a\n", None, false)), "a\n");
+    }
+
+    #[test]
+    fn a_marker_stands_on_its_own_line() {
+        let gap = LogGap {
+            attempt: 1,
+            lease: 1,
+            stream: LogStream::Stdout,
+            offset: 5,
+            bytes: 7,
+            cause: LogGapCause::Dropped,
+        };
+        let line =
+            "[muster: 7 bytes of output are missing here: dropped, the output is longer than the limit]\n";
+        assert_eq!(marker(&gap, false), line);
+        assert_eq!(marker(&gap, true), format!("\n{line}"));
     }
 }

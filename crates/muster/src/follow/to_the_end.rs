@@ -1,36 +1,33 @@
 //! One job from now to its end, through all of its attempts.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use muster_client::{Client, EventReader};
+use muster_client::{Client, EventReader, LogQuery};
 use muster_protocol::{Event, Job};
 use tokio::task::JoinHandle;
 
-use super::attempt::{Attempt, Pulse, copy_attempt};
+use super::copy::copy;
 use super::patience::Patience;
 use super::sink::Sink;
 use crate::output::{attempt_end, note};
-
-/// How long an attempt that is over may be silent before its output is taken for complete.
-const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// What to follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Follower {
     pub(crate) client: Client,
-    pub(crate) job_id: String,
-    /// Earlier attempts are passed over.
+    /// The output to copy until the job has ended.
+    pub(crate) query: LogQuery,
+    /// Events before this attempt are not told.
     pub(crate) first_attempt: u32,
     pub(crate) sink: Sink,
 }
 
 /// Prints the output of every attempt; returns the job as it ended.
 pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Job> {
-    let mut progress = Progress { after: 0, attempt: 0, copy: None, pulse: Arc::default() };
+    let (client, query) = (follower.client.clone(), follower.query.clone());
+    let copying = tokio::spawn(copy(client, query, follower.sink));
+    let mut progress = Progress { after: 0, ended: false, copying: Some(copying) };
     let mut patience = Patience::default();
-    loop {
-        let id = follower.job_id.as_str();
+    let id = follower.query.job_id.as_str();
+    while !progress.is_over() {
         let mut events = match follower.client.follow_events(Some(id), Some(progress.after)).await {
             Ok(events) => events,
             Err(error) => {
@@ -39,8 +36,12 @@ pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Job> {
             }
         };
         patience.restore();
-        if let Some(job) = progress.run(&follower, &mut events).await? {
-            return Ok(job);
+        progress.run(&follower, &mut events).await?;
+    }
+    loop {
+        match follower.client.job(id).await {
+            Ok(job) => return Ok(job),
+            Err(error) => patience.bear(error).await?,
         }
     }
 }
@@ -48,92 +49,65 @@ pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Job> {
 /// How far the job was followed.
 struct Progress {
     after: u64,
-    attempt: u32,
-    copy: Option<JoinHandle<anyhow::Result<()>>>,
-    pulse: Arc<Pulse>,
+    /// The last event was seen.
+    ended: bool,
+    copying: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Progress {
-    /// Goes on until the job has ended (`Some`) or the stream has (`None`).
-    async fn run(&mut self, follower: &Follower, events: &mut EventReader) -> anyhow::Result<Option<Job>> {
-        loop {
+    /// Whether both the job and its output have come to their end.
+    fn is_over(&self) -> bool {
+        self.ended && self.copying.is_none()
+    }
+
+    /// Goes on until everything is over or the stream of events is.
+    async fn run(&mut self, follower: &Follower, events: &mut EventReader) -> anyhow::Result<()> {
+        while !self.is_over() {
             let event = tokio::select! {
-                event = events.next() => event,
-                copied = ended(&mut self.copy) => {
-                    self.copy = None;
+                event = events.next(), if !self.ended => event,
+                copied = over(&mut self.copying) => {
+                    self.copying = None;
                     copied?;
                     continue;
                 }
             };
             let event = match event {
                 Ok(Some(event)) => event,
-                Ok(None) => return Ok(None),
+                Ok(None) => return Ok(()),
                 // The connection broke; the caller opens a new one.
-                Err(error) if error.is_transient() => return Ok(None),
+                Err(error) if error.is_transient() => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
             self.after = event.id;
             match event.kind.as_str() {
-                "claimed" => self.begin_attempt(follower, &event).await?,
-                // Its output goes on until the next attempt begins, which may be long after.
                 "requeued" => tell_requeued(&event, follower),
-                "done" | "failed" | "cancelled" => {
-                    self.finish_output().await?;
-                    return Ok(Some(follower.client.job(&follower.job_id).await?));
-                }
+                "done" | "failed" | "cancelled" => self.ended = true,
                 _ => {}
-            }
-        }
-    }
-
-    async fn begin_attempt(&mut self, follower: &Follower, event: &Event) -> anyhow::Result<()> {
-        let number = event.data.get("attempt").and_then(serde_json::Value::as_u64);
-        let attempt = match number.and_then(|number| u32::try_from(number).ok()) {
-            Some(attempt) => attempt,
-            None => follower.client.job(&follower.job_id).await?.attempts,
-        };
-        // An attempt that was handed back and refunded goes on under its number.
-        if attempt < follower.first_attempt || (attempt == self.attempt && self.copy.is_some()) {
-            return Ok(());
-        }
-        self.finish_output().await?;
-        self.attempt = attempt;
-        let wanted = Attempt { job_id: follower.job_id.clone(), number: attempt, follow: true };
-        let copy = copy_attempt(follower.client.clone(), wanted, follower.sink, Arc::clone(&self.pulse));
-        self.copy = Some(tokio::spawn(copy));
-        Ok(())
-    }
-
-    /// Waits for the rest of the output of an attempt that is over.
-    async fn finish_output(&mut self) -> anyhow::Result<()> {
-        while self.copy.is_some() {
-            let before = self.pulse.count();
-            match tokio::time::timeout(LAST_OUTPUT, ended(&mut self.copy)).await {
-                Ok(copied) => {
-                    self.copy = None;
-                    copied?;
-                }
-                Err(_) if self.pulse.count() == before && !self.pulse.is_writing() => {
-                    note(&format!("the output of attempt {} did not come to its end", self.attempt));
-                    self.copy.take().inspect(JoinHandle::abort);
-                }
-                Err(_) => {}
             }
         }
         Ok(())
     }
 }
 
+impl Drop for Progress {
+    /// Nobody is left to whom the output would be shown.
+    fn drop(&mut self) {
+        self.copying.iter().for_each(JoinHandle::abort);
+    }
+}
+
 /// The end of the copy; never, when there is none.
-async fn ended(copy: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
-    match copy {
-        Some(copy) => copy.await?,
+async fn over(copying: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
+    match copying {
+        Some(copying) => copying.await?,
         None => std::future::pending().await,
     }
 }
 
 fn tell_requeued(event: &Event, follower: &Follower) {
-    if !follower.sink.json {
+    let attempt = event.data.get("attempt").and_then(serde_json::Value::as_u64);
+    let earlier = attempt.is_some_and(|attempt| attempt < u64::from(follower.first_attempt));
+    if !follower.sink.is_json() && !earlier {
         note(&format!("{}; the job is queued again", attempt_end(event)));
     }
 }

@@ -137,6 +137,16 @@ impl Up {
         up
     }
 
+    /// Starts with these settings of a scheduler in its `muster.toml`.
+    pub(crate) fn start_configured(settings: &str) -> Self {
+        let directory = TempDir::with_prefix("muster-test-").unwrap();
+        std::fs::write(directory.path().join("muster.toml"), format!("[scheduler]\n{settings}\n")).unwrap();
+        let process = launch(directory.path(), 0, &[]);
+        let mut up = Self { process, url: String::new(), directory };
+        up.await_ready();
+        up
+    }
+
     /// Kills without a chance to tidy up, and starts again on the same port and data.
     pub(crate) fn kill_and_restart(&mut self) {
         self.process.kill9();

@@ -3,6 +3,7 @@
 
 mod embedded;
 mod harness;
+mod logs;
 mod looking;
 mod pipelines;
 mod running;

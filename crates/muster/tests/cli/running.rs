@@ -127,7 +127,9 @@ fn json_has_the_output_and_the_end() {
     assert_eq!(finished.code(), 2);
     let lines: Vec<serde_json::Value> =
         finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[0], serde_json::json!({"attempt": 1, "stream": "stdout", "text": "out\n"}));
+    let (stream, text) = (&lines[0]["stream"], &lines[0]["text"]);
+    assert_eq!((stream, text), (&serde_json::json!("stdout"), &serde_json::json!("out\n")));
+    assert_eq!((&lines[0]["attempt"], &lines[0]["offset"]), (&serde_json::json!(1), &serde_json::json!(0)));
     assert_eq!(lines[1]["job"]["exit_code"], 2);
 }
 

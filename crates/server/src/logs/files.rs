@@ -1,24 +1,34 @@
-//! The files: where they are, how they grow, how they are read and removed.
+//! The files: where they are, how they grow, how they are listed and removed.
 //!
-//! Layout: `logs/<first two digits>/<job>/<attempt>.<lease>.<stream>`. The lease is in the name because an
-//! attempt that was handed back does not count: the next one has the same number and another lease.
+//! Layout: `logs/<first two digits>/<job>/…`, the names are those of [`super::names`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use muster_domain::{Event, JobId, Lease};
 use muster_protocol::{LogAppended, LogStream};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::admission::Admissions;
+use super::lanes::Lanes;
+use super::layout::{Extent, Layout, Shares};
+use super::names::{self, Entry, Kind, Run};
+use super::times::{self, Tick};
 use super::watchers::Watchers;
 use crate::batcher::EndListener;
 
-/// Uploads to different streams do not wait for one another, except by chance.
-const STRIPES: usize = 64;
+const WRITERS: usize = 2;
+const READERS: usize = 2;
+/// Uploads that are in memory at the same time; the others wait unread, ...
+const UPLOADS: usize = 64;
+/// ... but not for longer than this.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A piece of one stream, at its place.
 #[derive(Debug, Clone)]
@@ -29,6 +39,10 @@ pub(crate) struct Chunk {
     pub(crate) stream: LogStream,
     pub(crate) offset: u64,
     pub(crate) bytes: Bytes,
+    /// Nobody has what is missing before it.
+    pub(crate) skip: bool,
+    /// When its bytes were written; not empty.
+    pub(crate) ticks: Vec<Tick>,
 }
 
 /// What became of a piece.
@@ -39,36 +53,32 @@ pub(crate) enum Appended {
     Misplaced(LogAppended),
 }
 
-/// One attempt of a job that has output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Run {
-    pub(crate) lease: u64,
-    pub(crate) attempt: u32,
-}
-
 /// All output below one directory.
 #[derive(Debug)]
 pub(crate) struct LogStore {
-    root: PathBuf,
-    limit: u64,
-    stripes: Vec<Mutex<()>>,
+    pub(super) root: PathBuf,
+    shares: Shares,
+    writers: Lanes,
+    readers: Lanes,
+    uploads: Semaphore,
+    pub(crate) admissions: Admissions,
     pub(super) watchers: Watchers,
-}
-
-fn stream_name(stream: LogStream) -> &'static str {
-    match stream {
-        LogStream::Stdout => "stdout",
-        LogStream::Stderr => "stderr",
-    }
+    /// Bytes written since the last look at how much there is.
+    pub(super) added: AtomicU64,
 }
 
 impl EndListener for LogStore {
     /// Followers look again when something happens to their job: it may have ended.
     fn committed(&self, event: &Event) {
         if let Some(job) = event.job {
-            self.watchers.wake(job);
+            self.admissions.forget(job);
+            self.watchers.changed(job);
         }
     }
+}
+
+fn key(job: JobId) -> usize {
+    job.as_uuid().as_bytes()[15] as usize
 }
 
 impl LogStore {
@@ -76,147 +86,221 @@ impl LogStore {
     pub(crate) fn open(data_dir: &Path, limit: u64) -> io::Result<Self> {
         let root = data_dir.join("logs");
         fs::create_dir_all(&root)?;
-        let stripes = (0..STRIPES).map(|_| Mutex::new(())).collect();
-        Ok(Self { root, limit, stripes, watchers: Watchers::default() })
+        Ok(Self {
+            root,
+            shares: Shares::of(limit),
+            writers: Lanes::start("log-write", WRITERS)?,
+            readers: Lanes::start("log-read", READERS)?,
+            uploads: Semaphore::new(UPLOADS),
+            admissions: Admissions::default(),
+            watchers: Watchers::default(),
+            added: AtomicU64::new(0),
+        })
     }
 
-    fn directory(&self, job: JobId) -> PathBuf {
+    /// Waits for room to take an upload into memory; `None` when there is none for long.
+    pub(crate) async fn room(&self) -> Option<SemaphorePermit<'_>> {
+        tokio::time::timeout(UPLOAD_PATIENCE, self.uploads.acquire()).await.ok()?.ok()
+    }
+
+    pub(super) fn directory(&self, job: JobId) -> PathBuf {
         let digits = job.as_uuid().as_bytes()[0];
         self.root.join(format!("{digits:02x}")).join(job.to_string())
     }
 
-    pub(super) fn path(&self, job: JobId, run: Run, stream: LogStream) -> PathBuf {
-        self.directory(job).join(format!("{}.{}.{}", run.attempt, run.lease, stream_name(stream)))
+    /// Reads on a thread made for it.
+    pub(super) async fn reading<T: Send + 'static>(
+        &self,
+        job: JobId,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.readers.run(key(job), work).await
     }
 
     /// Appends a piece and wakes those who follow the job.
     pub(crate) async fn append(self: &Arc<Self>, chunk: Chunk) -> io::Result<Appended> {
         let store = Arc::clone(self);
         let job = chunk.job;
-        let appended = tokio::task::spawn_blocking(move || store.append_now(&chunk)).await;
-        let appended = appended.map_err(io::Error::other)??;
-        self.watchers.wake(job);
+        let appended = self.writers.run(key(job), move || store.append_now(&chunk)).await?;
+        self.watchers.grew(job);
         Ok(appended)
     }
 
     fn append_now(&self, chunk: &Chunk) -> io::Result<Appended> {
         let run = Run { lease: chunk.lease.0, attempt: chunk.attempt };
-        let path = self.path(chunk.job, run, chunk.stream);
-        let stripe = chunk.job.as_uuid().as_bytes()[15] as usize % STRIPES;
-        let _held = self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(length) = cut_length(&path)? {
-            return Ok(Appended::Kept(LogAppended { length, full: true }));
+        let stream = Stream { directory: self.directory(chunk.job), run, kind: chunk.stream };
+        let mut layout = stream.layout(&list(&stream.directory)?)?;
+        let length = layout.end();
+        if chunk.offset > length && !chunk.skip {
+            return Ok(Appended::Misplaced(LogAppended { length }));
         }
-        let file = open_for_append(&path)?;
-        let length = file.metadata()?.len();
-        if chunk.offset > length {
-            return Ok(Appended::Misplaced(LogAppended { length, full: false }));
-        }
-        let known = usize::try_from(length - chunk.offset).unwrap_or(usize::MAX);
-        let news = chunk.bytes.get(known..).unwrap_or_default();
-        let room = usize::try_from(self.limit.saturating_sub(length)).unwrap_or(usize::MAX);
-        if news.len() <= room {
-            file.write_all_at(news, length)?;
-            let length = length + news.len() as u64;
-            return Ok(Appended::Kept(LogAppended { length, full: false }));
-        }
-        file.write_all_at(&news[..room], length)?;
-        self.cut(&path, &file, length + room as u64)
-    }
-
-    /// Marks the end of what is kept, in the stream itself and beside it.
-    fn cut(&self, path: &Path, file: &File, length: u64) -> io::Result<Appended> {
-        let mark = format!("\n[muster: output cut at the limit of {} bytes]\n", self.limit);
-        file.write_all_at(mark.as_bytes(), length)?;
-        fs::write(cut_path(path), length.to_string())?;
-        Ok(Appended::Kept(LogAppended { length, full: true }))
-    }
-
-    /// The attempts that have output, oldest first.
-    pub(super) fn runs(&self, job: JobId) -> io::Result<Vec<Run>> {
-        let entries = match fs::read_dir(self.directory(job)) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut runs: Vec<Run> =
-            entries.flatten().filter_map(|entry| parse_run(&entry.file_name())).collect();
-        runs.sort_unstable();
-        runs.dedup();
-        Ok(runs)
-    }
-
-    /// Up to `most` bytes of a stream from `position` on; empty at its end and when there is none.
-    pub(super) fn read(path: &Path, position: u64, most: usize) -> io::Result<Bytes> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bytes::new()),
-            Err(error) => return Err(error),
-        };
-        let left = file.metadata()?.len().saturating_sub(position);
-        let mut buffer = vec![0; usize::try_from(left).unwrap_or(most).min(most)];
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match file.read_at(&mut buffer[filled..], position + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let mut position = chunk.offset.max(length);
+        let known = usize::try_from(position - chunk.offset).unwrap_or(usize::MAX);
+        let mut news = chunk.bytes.get(known..).unwrap_or_default();
+        let most = usize::try_from(self.shares.tail()).unwrap_or(usize::MAX);
+        while !news.is_empty() {
+            let place = self.shares.place(&layout, position);
+            if place.start > 0 && news.len() > most {
+                // The first of it would be dropped at once.
+                position += (news.len() - most) as u64;
+                news = &news[news.len() - most..];
+                continue;
             }
-        }
-        buffer.truncate(filled);
-        Ok(buffer.into())
-    }
-
-    /// Jobs whose output has not changed for longer than `age`, at most `most` of them.
-    pub(crate) async fn old_jobs(self: &Arc<Self>, age: Duration, most: usize) -> io::Result<Vec<JobId>> {
-        let store = Arc::clone(self);
-        tokio::task::spawn_blocking(move || store.old_jobs_now(age, most)).await.map_err(io::Error::other)?
-    }
-
-    fn old_jobs_now(&self, age: Duration, most: usize) -> io::Result<Vec<JobId>> {
-        let Some(before) = SystemTime::now().checked_sub(age) else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for shard in fs::read_dir(&self.root)?.flatten() {
-            for entry in fs::read_dir(shard.path()).into_iter().flatten().flatten() {
-                let Some(job) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                    continue;
-                };
-                let changed = entry.metadata().and_then(|metadata| metadata.modified());
-                if changed.is_ok_and(|changed| changed < before) {
-                    found.push(job);
-                }
-                if found.len() == most {
-                    return Ok(found);
-                }
+            let count = usize::try_from(place.room).unwrap_or(usize::MAX).min(news.len());
+            let (now, rest) = news.split_at(count);
+            stream.write(place.start, position, now, &chunk.ticks)?;
+            layout.grow(place.start, position + count as u64);
+            for surplus in self.shares.surplus(&layout) {
+                remove_file(&stream.data(surplus.start))?;
+                remove_file(&stream.times(surplus.start))?;
+                layout.forget(surplus);
             }
+            self.added.fetch_add(count as u64, Ordering::Relaxed);
+            position += count as u64;
+            news = rest;
         }
-        Ok(found)
+        Ok(Appended::Kept(LogAppended { length: layout.end() }))
+    }
+
+    /// Every file of a job. A job without output has none.
+    pub(super) fn entries(&self, job: JobId) -> io::Result<Vec<Entry>> {
+        list(&self.directory(job))
+    }
+
+    /// What is kept of one stream.
+    pub(super) fn layout(
+        &self,
+        job: JobId,
+        run: Run,
+        stream: LogStream,
+        entries: &[Entry],
+    ) -> io::Result<Layout> {
+        Stream { directory: self.directory(job), run, kind: stream }.layout(entries)
     }
 
     /// Removes everything that a job has written.
     pub(crate) async fn remove(self: &Arc<Self>, job: JobId) -> io::Result<()> {
         let directory = self.directory(job);
-        let removed = tokio::task::spawn_blocking(move || fs::remove_dir_all(directory)).await;
-        match removed.map_err(io::Error::other)? {
+        let remove = move || match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
-        }
+        };
+        self.writers.run(key(job), remove).await
+    }
+
+    /// Removes what a job has written, but keeps in mind how much it was. Returns the bytes freed.
+    pub(crate) async fn expire(self: &Arc<Self>, job: JobId) -> io::Result<u64> {
+        let directory = self.directory(job);
+        self.writers.run(key(job), move || expire(&directory)).await
     }
 }
 
-fn cut_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".cut");
-    PathBuf::from(name)
+/// The runs among files, oldest first.
+pub(super) fn runs(entries: &[Entry]) -> Vec<Run> {
+    let mut runs: Vec<Run> = entries.iter().map(|entry| entry.run).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    runs
 }
 
-/// How much was kept of a stream that was cut.
-fn cut_length(path: &Path) -> io::Result<Option<u64>> {
-    match fs::read_to_string(cut_path(path)) {
-        Ok(text) => Ok(Some(text.trim().parse().unwrap_or(0))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+pub(super) fn list(directory: &Path) -> io::Result<Vec<Entry>> {
+    match fs::read_dir(directory) {
+        Ok(files) => {
+            Ok(files.flatten().filter_map(|file| names::parse(file.file_name().to_str()?)).collect())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
+    }
+}
+
+/// One stream of one run.
+struct Stream {
+    directory: PathBuf,
+    run: Run,
+    kind: LogStream,
+}
+
+impl Stream {
+    fn data(&self, start: u64) -> PathBuf {
+        self.directory.join(names::data(self.run, self.kind, start))
+    }
+
+    fn times(&self, start: u64) -> PathBuf {
+        self.directory.join(names::times(self.run, self.kind, start))
+    }
+
+    fn layout(&self, entries: &[Entry]) -> io::Result<Layout> {
+        let mut extents = Vec::new();
+        let mut gone = 0;
+        for entry in entries.iter().filter(|entry| entry.run == self.run && entry.stream == self.kind) {
+            match entry.kind {
+                Kind::Data { start } => match fs::metadata(self.data(start)) {
+                    Ok(file) => extents.push(Extent { start, length: file.len() }),
+                    // It was dropped since the directory was read.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                },
+                Kind::Gone => gone = read_gone(&self.directory.join(names::gone(self.run, self.kind)))?,
+                Kind::Times => {}
+            }
+        }
+        Ok(Layout::new(extents, gone))
+    }
+
+    /// Writes bytes at their position into the file that begins at `start`, and when they were written.
+    fn write(&self, start: u64, position: u64, bytes: &[u8], ticks: &[Tick]) -> io::Result<()> {
+        let file = open_for_append(&self.data(start))?;
+        file.write_all_at(bytes, position - start)?;
+        let end = position + bytes.len() as u64;
+        let mut own: Vec<Tick> = Vec::with_capacity(ticks.len());
+        for tick in ticks.iter().filter(|tick| tick.end > position) {
+            own.push(Tick { end: tick.end.min(end), micros: tick.micros });
+            if tick.end >= end {
+                break;
+            }
+        }
+        if own.last().is_none_or(|last| last.end < end) {
+            own.extend(ticks.last().map(|last| Tick { end, micros: last.micros }));
+        }
+        times::append(&self.times(start), &own, end - start)
+    }
+}
+
+fn read_gone(path: &Path) -> io::Result<u64> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.trim().parse().unwrap_or(0)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces every stream by its length.
+fn expire(directory: &Path) -> io::Result<u64> {
+    let entries = list(directory)?;
+    let mut freed = 0;
+    for run in runs(&entries) {
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
+            let one = Stream { directory: directory.to_owned(), run, kind: stream };
+            let layout = one.layout(&entries)?;
+            if layout.extents().is_empty() {
+                continue;
+            }
+            // First the memory of it, so that nothing goes without a trace.
+            fs::write(directory.join(names::gone(run, stream)), layout.end().to_string())?;
+            for extent in layout.extents() {
+                freed += extent.length;
+                remove_file(&one.data(extent.start))?;
+                remove_file(&one.times(extent.start))?;
+            }
+        }
+    }
+    Ok(freed)
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -230,84 +314,5 @@ fn open_for_append(path: &Path) -> io::Result<File> {
             open()
         }
         result => result,
-    }
-}
-
-fn parse_run(name: &std::ffi::OsStr) -> Option<Run> {
-    let mut parts = name.to_str()?.split('.');
-    let attempt = parts.next()?.parse().ok()?;
-    let lease = parts.next()?.parse().ok()?;
-    Some(Run { lease, attempt })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chunk(offset: u64, bytes: &'static [u8]) -> Chunk {
-        Chunk {
-            job: JobId::from_random([3; 16]),
-            lease: Lease(1),
-            attempt: 1,
-            stream: LogStream::Stdout,
-            offset,
-            bytes: Bytes::from_static(bytes),
-        }
-    }
-
-    fn content(store: &LogStore) -> String {
-        let path = store.path(JobId::from_random([3; 16]), Run { lease: 1, attempt: 1 }, LogStream::Stdout);
-        fs::read_to_string(path).unwrap()
-    }
-
-    fn kept(length: u64, full: bool) -> Appended {
-        Appended::Kept(LogAppended { length, full })
-    }
-
-    #[tokio::test]
-    async fn repeated_and_overlapping_pieces_are_kept_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(LogStore::open(directory.path(), 1000).unwrap());
-        assert_eq!(store.append(chunk(0, b"hello")).await.unwrap(), kept(5, false));
-        assert_eq!(store.append(chunk(0, b"hello")).await.unwrap(), kept(5, false));
-        assert_eq!(store.append(chunk(3, b"lo wor")).await.unwrap(), kept(9, false));
-        assert_eq!(store.append(chunk(0, b"he")).await.unwrap(), kept(9, false));
-        assert_eq!(content(&store), "hello wor");
-    }
-
-    #[tokio::test]
-    async fn a_gap_is_answered_with_what_is_there() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(LogStore::open(directory.path(), 1000).unwrap());
-        store.append(chunk(0, b"abc")).await.unwrap();
-        let answer = store.append(chunk(5, b"fgh")).await.unwrap();
-        assert_eq!(answer, Appended::Misplaced(LogAppended { length: 3, full: false }));
-        assert_eq!(content(&store), "abc");
-    }
-
-    #[tokio::test]
-    async fn the_limit_is_marked_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(LogStore::open(directory.path(), 6).unwrap());
-        assert_eq!(store.append(chunk(0, b"abcdef")).await.unwrap(), kept(6, false));
-        assert_eq!(store.append(chunk(6, b"ghi")).await.unwrap(), kept(6, true));
-        assert_eq!(store.append(chunk(9, b"jkl")).await.unwrap(), kept(6, true));
-        assert_eq!(content(&store), "abcdef\n[muster: output cut at the limit of 6 bytes]\n");
-    }
-
-    #[tokio::test]
-    async fn attempts_are_found_by_lease_and_old_output_is_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(LogStore::open(directory.path(), 1000).unwrap());
-        let job = chunk(0, b"").job;
-        store.append(chunk(0, b"first")).await.unwrap();
-        store.append(Chunk { lease: Lease(3), ..chunk(0, b"again") }).await.unwrap();
-        let runs = store.runs(job).unwrap();
-        assert_eq!(runs, [Run { lease: 1, attempt: 1 }, Run { lease: 3, attempt: 1 }]);
-        assert_eq!(store.old_jobs(Duration::from_secs(3600), 10).await.unwrap(), []);
-        assert_eq!(store.old_jobs(Duration::ZERO, 10).await.unwrap(), [job]);
-        store.remove(job).await.unwrap();
-        store.remove(job).await.unwrap();
-        assert_eq!(store.runs(job).unwrap(), []);
     }
 }

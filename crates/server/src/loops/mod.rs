@@ -1,10 +1,12 @@
 //! The background loops. Each pass of each runs under its own leadership; correctness never rests on it.
 
 mod leader;
+mod log_retention;
 mod planner;
 mod reaper;
 mod retention;
 
+pub(crate) use log_retention::run as retain_logs;
 pub(crate) use planner::run as plan;
 pub(crate) use reaper::run as reap;
 pub(crate) use retention::run as retain;

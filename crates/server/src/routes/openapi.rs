@@ -4,8 +4,9 @@
 
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
-    BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, LogStream,
-    Problem, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why, Worker,
+    BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, LogGap, LogPiece,
+    LogStream, Problem, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why,
+    Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -44,6 +45,7 @@ use super::{
         events::stream_events,
         logs::append_log,
         logs::read_logs,
+        logs::stream_logs,
         workers::register,
         workers::worker_heartbeat,
         workers::list_workers,
@@ -67,6 +69,8 @@ use super::{
         HeartbeatAction,
         Job,
         LogAppended,
+        LogGap,
+        LogPiece,
         LogStream,
         Problem,
         RegisterRequest,

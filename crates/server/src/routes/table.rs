@@ -30,6 +30,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/jobs/{id}/events", get(events::job_events))
         .route("/jobs/{id}/why", get(jobs::why))
         .route("/jobs/{id}/logs", get(logs::read_logs).post(logs::append_log))
+        .route("/jobs/{id}/logs/stream", get(logs::stream_logs))
         .route("/gangs/{id}", get(jobs::get_gang))
         .route("/workers", get(workers::list_workers))
         .route("/workers/register", post(workers::register))

@@ -10,7 +10,9 @@ use muster_domain::limits::Timeouts;
 use muster_logging::LogFormat;
 use muster_planner::Scoring;
 
-use super::values::{Driver, ListenAddress, Mode, Retention, StoreChoice, any_duration, positive, scoring};
+use super::values::{
+    Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, positive, scoring,
+};
 use crate::config::{Limits, ServerConfig};
 use crate::error::ServerError;
 
@@ -100,9 +102,18 @@ pub struct SchedulerArgs {
     /// Bytes of a checkpoint
     #[arg(long, value_name = "BYTES", env = "MUSTER_CHECKPOINT_LIMIT", default_value_t = Limits::default().checkpoint)]
     pub checkpoint_limit: usize,
-    /// Bytes that are kept of one stream of one attempt
+    /// Bytes that are kept of one stream of one attempt: half of them from its beginning, half from its end
     #[arg(long, value_name = "BYTES", env = "MUSTER_LOG_LIMIT", default_value_t = Limits::default().log_stream)]
     pub log_limit: u64,
+    /// How long the output of finished jobs is kept while the jobs are, or off
+    #[arg(long, value_name = "TIME", env = "MUSTER_LOG_RETENTION", default_value = "off")]
+    pub log_retention: Retention,
+    /// How much output of all jobs together is kept, such as 50G, or off; the oldest of finished jobs goes first
+    #[arg(long, value_name = "SIZE", env = "MUSTER_LOG_TOTAL_LIMIT", default_value = "off")]
+    pub log_total_limit: SizeLimit,
+    /// How long a reader of live output may leave it unread before it is let go; it can go on where it was
+    #[arg(long, value_name = "TIME", env = "MUSTER_LOG_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
+    pub log_reader_timeout: Duration,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
     pub log_format: LogFormat,
@@ -164,6 +175,9 @@ impl SchedulerArgs {
             planner_interval: self.admission_interval,
             safety_tick: self.safety_tick,
             retention: self.retention.0,
+            log_retention: self.log_retention.0,
+            log_total: self.log_total_limit.0,
+            log_reader_timeout: self.log_reader_timeout,
             retention_interval: self.retention_interval,
             long_poll_max: self.long_poll_max,
             grace: self.preempt_grace,

@@ -9,4 +9,4 @@ mod values;
 
 pub use args::SchedulerArgs;
 pub use file::{apply_file, matches};
-pub use values::{Driver, ListenAddress, Mode, Retention, StoreChoice};
+pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice};

@@ -98,6 +98,33 @@ impl FromStr for Retention {
     }
 }
 
+/// An amount of bytes, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeLimit(pub Option<u64>);
+
+impl FromStr for SizeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write a number of bytes such as 500M, 50G or 1T, or off".to_owned();
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
+            _ => return Err(wrong()),
+        };
+        let amount: u64 = digits.parse().map_err(|_| wrong())?;
+        let bytes = amount.checked_mul(1 << shift).filter(|bytes| *bytes > 0);
+        bytes.map(|bytes| Self(Some(bytes))).ok_or_else(wrong)
+    }
+}
+
 pub(super) fn scoring(text: &str) -> Result<Scoring, String> {
     match text {
         "best-fit" => Ok(Scoring::BestFit),
@@ -139,6 +166,18 @@ mod tests {
         assert_eq!("30d".parse::<Retention>().unwrap(), Retention(Some(Duration::from_secs(30 * 86_400))));
         assert!("never".parse::<Retention>().is_err());
         assert!("0s".parse::<Retention>().is_err());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let read = |text: &str| text.parse::<SizeLimit>().map(|limit| limit.0);
+        assert_eq!(read("off"), Ok(None));
+        assert_eq!(read("1000"), Ok(Some(1000)));
+        assert_eq!(read("2K"), Ok(Some(2048)));
+        assert_eq!(read("50GiB"), Ok(Some(50 << 30)));
+        for wrong in ["", "0", "-1", "5x", "G", "99999999999T"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

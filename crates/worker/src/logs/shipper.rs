@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use muster_client::{Client, ClientError};
@@ -10,7 +11,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::stream::{Step, StreamTail};
+use super::room::Room;
+use super::stream::{Step, StreamTail, note};
+use super::ticks::Ticks;
 use super::watch::{Grown, Watch};
 use crate::backoff::Backoff;
 use crate::keeper::{Files, Key};
@@ -19,6 +22,10 @@ use crate::keeper::{Files, Key};
 const SENDERS: usize = 16;
 /// A running job that writes all the time is sent this often, in larger pieces.
 const LIVE_INTERVAL: Duration = Duration::from_millis(50);
+/// Beyond the beginning that is always kept, a running job is sent this much at a time, ...
+const BURST_BYTES: u64 = 4 * 1024 * 1024;
+/// ... and this often: most of it would be dropped in the end.
+const BURST_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the kernel is asked at most: a job may write many thousand times a second.
 const WATCH_INTERVAL: Duration = Duration::from_millis(20);
 /// How much longer than its announcement an end's output is tried.
@@ -103,10 +110,24 @@ struct Tracked {
     /// Away while a sender has it.
     streams: Option<[StreamTail; 2]>,
     names: [String; 2],
+    ticks: [Arc<Mutex<Ticks>>; 2],
     grown: bool,
     not_before: Instant,
     backoff: Backoff,
     finish: Option<Finish>,
+}
+
+impl Tracked {
+    /// Remembers when a file has grown: it may be sent much later.
+    fn note(&self, directory: &Path, name: &str) {
+        for (own, ticks) in self.names.iter().zip(&self.ticks) {
+            if own == name
+                && let Ok(file) = std::fs::metadata(directory.join(name))
+            {
+                note(ticks, &file);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +136,15 @@ struct Finish {
     announced: bool,
 }
 
-type Sent = (Key, [StreamTail; 2], Result<(), ClientError>);
+/// What a sender brings back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Level,
+    /// Enough for now.
+    Burst,
+}
+
+type Sent = (Key, [StreamTail; 2], Result<Reached, ClientError>);
 
 struct Shipper {
     client: Client,
@@ -193,10 +222,12 @@ impl Shipper {
             StreamTail::new(LogStream::Stdout, files.stdout),
             StreamTail::new(LogStream::Stderr, files.stderr),
         ];
+        let ticks = [Arc::clone(&streams[0].ticks), Arc::clone(&streams[1].ticks)];
         let tracked = Tracked {
             attempt,
             streams: Some(streams),
             names,
+            ticks,
             grown: true,
             not_before: Instant::now(),
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(2)),
@@ -215,11 +246,17 @@ impl Shipper {
 
     fn mark(&mut self, grown: Grown) {
         match grown {
-            Grown::Any => self.jobs.values_mut().for_each(|tracked| tracked.grown = true),
+            Grown::Any => {
+                for tracked in self.jobs.values_mut() {
+                    tracked.grown = true;
+                    tracked.names.iter().for_each(|name| tracked.note(&self.config.directory, name));
+                }
+            }
             Grown::Names(names) => {
                 for name in names {
                     if let Some(tracked) = self.names.get(&name).and_then(|key| self.jobs.get_mut(key)) {
                         tracked.grown = true;
+                        tracked.note(&self.config.directory, &name);
                     }
                 }
             }
@@ -230,9 +267,14 @@ impl Shipper {
         let Some(tracked) = self.jobs.get_mut(&key) else { return };
         tracked.streams = Some(streams);
         match result {
-            Ok(()) => {
+            Ok(reached) => {
                 tracked.backoff.succeed();
-                let pause = if tracked.finish.is_some() { Duration::ZERO } else { LIVE_INTERVAL };
+                tracked.grown |= reached == Reached::Burst;
+                let pause = match reached {
+                    _ if tracked.finish.is_some() => Duration::ZERO,
+                    Reached::Level => LIVE_INTERVAL,
+                    Reached::Burst => BURST_INTERVAL,
+                };
                 tracked.not_before = Instant::now() + pause;
             }
             Err(error) => {
@@ -276,9 +318,14 @@ impl Shipper {
             }
             if let Some(streams) = tracked.streams.take() {
                 tracked.grown = false;
-                let (client, key, attempt, limit) =
-                    (self.client.clone(), key.clone(), tracked.attempt, self.limit);
-                self.senders.spawn(async move { send(&client, key, attempt, limit, streams).await });
+                let errand = Errand {
+                    key: key.clone(),
+                    attempt: tracked.attempt,
+                    room: Room(self.limit),
+                    burst: if tracked.finish.is_some() { u64::MAX } else { BURST_BYTES },
+                };
+                let client = self.client.clone();
+                self.senders.spawn(async move { errand.run(&client, streams).await });
             }
         }
         for key in overdue {
@@ -314,18 +361,38 @@ impl Shipper {
     }
 }
 
-/// Sends both streams until they are level with what is written.
-async fn send(client: &Client, key: Key, attempt: u32, limit: u64, mut streams: [StreamTail; 2]) -> Sent {
-    for stream in &mut streams {
-        loop {
-            match stream.step(client, &key, attempt, limit).await {
-                Ok(Step::Sent) => {}
-                Ok(Step::Level) => break,
-                Err(error) => return (key, streams, Err(error)),
+/// What one sender has to do.
+struct Errand {
+    key: Key,
+    attempt: u32,
+    room: Room,
+    /// Bytes of each stream, beyond the beginning that is always kept, after which it is enough for now.
+    burst: u64,
+}
+
+impl Errand {
+    async fn run(self, client: &Client, mut streams: [StreamTail; 2]) -> Sent {
+        let result = self.send(client, &mut streams).await;
+        (self.key, streams, result)
+    }
+
+    /// Sends both streams until they are level with what is written, or enough has gone for now.
+    async fn send(&self, client: &Client, streams: &mut [StreamTail; 2]) -> Result<Reached, ClientError> {
+        let mut reached = Reached::Level;
+        for stream in streams {
+            let mut gone = 0;
+            while let Step::Sent { beyond_head } =
+                stream.step(client, &self.key, self.attempt, self.room).await?
+            {
+                gone += beyond_head;
+                if gone >= self.burst {
+                    reached = Reached::Burst;
+                    break;
+                }
             }
         }
+        Ok(reached)
     }
-    (key, streams, Ok(()))
 }
 
 fn file_name(path: &str) -> String {

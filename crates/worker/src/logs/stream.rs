@@ -1,22 +1,24 @@
 //! One stream of one attempt: a file that grows, and how much of it the scheduler has.
+//!
+//! What the file no longer holds is a hole in it, so that a later agent sees it too.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use muster_client::{Client, ClientError, LogAppend, LogChunk};
 use muster_protocol::LogStream;
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::unistd::{Whence, lseek};
 
+use super::room::{HOLE_WORTH, Room};
+use super::ticks::Ticks;
 use crate::keeper::Key;
 
 /// The most that one request carries.
-pub(super) const CHUNK_BYTES: usize = 256 * 1024;
-/// Holes begin at multiples of this, so that the file system can free whole blocks.
-const HOLE_ALIGN: u64 = 64 * 1024;
-/// Freeing less than this is not worth the call.
-const HOLE_WORTH: u64 = 1024 * 1024;
+const CHUNK_BYTES: u64 = 256 * 1024;
 
 /// How far one file has been sent.
 #[derive(Debug)]
@@ -26,23 +28,39 @@ pub(super) struct StreamTail {
     offset: u64,
     /// The scheduler wants no more of it.
     closed: bool,
-    freed_to: u64,
+    /// Bytes that were free at the last look; freeing goes on when it is worth it.
+    freed: u64,
     file: Option<File>,
+    pub(super) ticks: Arc<Mutex<Ticks>>,
 }
 
 /// What one step did.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// There may be more to send.
-    Sent,
+    /// There may be more to send; this many bytes went, beyond the beginning that is always kept.
+    Sent { beyond_head: u64 },
     /// Everything that was written is sent, or nothing more is wanted.
     Level,
+}
+
+/// The next bytes to send.
+struct Piece {
+    offset: u64,
+    bytes: Bytes,
+    /// The length of the file.
+    length: u64,
+}
+
+/// Remembers when a file was written to last.
+pub(super) fn note(ticks: &Mutex<Ticks>, file: &Metadata) {
+    let micros = file.mtime().saturating_mul(1_000_000).saturating_add(file.mtime_nsec() / 1_000);
+    ticks.lock().unwrap_or_else(PoisonError::into_inner).note(file.len(), micros);
 }
 
 impl StreamTail {
     pub(super) fn new(stream: LogStream, path: String) -> Self {
         let closed = path.is_empty();
-        Self { path, stream, offset: 0, closed, freed_to: 0, file: None }
+        Self { path, stream, offset: 0, closed, freed: 0, file: None, ticks: Arc::default() }
     }
 
     /// Sends the next piece, if there is one.
@@ -51,29 +69,26 @@ impl StreamTail {
         client: &Client,
         key: &Key,
         attempt: u32,
-        limit: u64,
+        room: Room,
     ) -> Result<Step, ClientError> {
-        let Some((length, bytes)) = self.read(limit) else { return Ok(Step::Level) };
-        if bytes.is_empty() {
-            return Ok(Step::Level);
-        }
-        let sent = bytes.len() as u64;
+        let Some(piece) = self.read(room) else { return Ok(Step::Level) };
+        let Piece { offset, bytes, length } = piece;
+        let end = offset + bytes.len() as u64;
         let chunk = LogChunk {
             job_id: key.job_id.to_string(),
             lease: key.lease,
             attempt,
             stream: self.stream,
-            offset: self.offset,
+            offset,
             bytes,
+            skip: offset > self.offset,
+            ticks: self.ticks.lock().unwrap_or_else(PoisonError::into_inner).of(offset, end),
         };
         match client.append_log(chunk).await {
-            Ok(LogAppend::Kept(kept)) => {
-                self.offset = kept.length.max(self.offset + sent);
-                self.closed = kept.full;
-            }
+            Ok(LogAppend::Kept(kept)) => self.offset = kept.length.max(end),
             Ok(LogAppend::Misplaced(kept)) => {
                 // A chunk that is refused where it was asked for would be asked for for ever.
-                self.closed = kept.full || kept.length == self.offset;
+                self.closed = kept.length == offset;
                 self.offset = kept.length;
             }
             Err(error) if error.is_transient() => return Err(error),
@@ -82,23 +97,33 @@ impl StreamTail {
                 self.closed = true;
             }
         }
-        Ok(if self.offset < length && !self.closed { Step::Sent } else { Step::Level })
+        self.ticks.lock().unwrap_or_else(PoisonError::into_inner).forget(self.offset);
+        if self.offset >= length || self.closed {
+            return Ok(Step::Level);
+        }
+        Ok(Step::Sent { beyond_head: end.saturating_sub(offset.max(room.head())) })
     }
 
-    /// The length of the file and what is at the offset; `None` when nothing more is to be sent.
-    fn read(&mut self, limit: u64) -> Option<(u64, Bytes)> {
-        let file = self.open()?;
-        let length = file.metadata().ok()?.len();
-        self.free(length, limit);
+    /// What to send next; `None` when there is nothing.
+    fn read(&mut self, room: Room) -> Option<Piece> {
+        let file = self.open()?.metadata().ok()?;
+        let length = file.len();
+        note(&self.ticks, &file);
+        self.free(length, room);
         if self.closed || self.offset >= length {
             return None;
         }
+        let file = self.file.as_ref()?;
+        let (offset, end) = kept_from(file, room.next(self.offset, length), length)?;
+        let mut end = end.min(offset + CHUNK_BYTES);
+        if offset < room.head() {
+            end = end.min(room.head());
+        }
         // The file was written moments ago; its pages are in memory, and a thread would cost more than the copy.
-        let wanted = usize::try_from(length - self.offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
-        let mut buffer = vec![0; wanted];
-        let read = self.file.as_ref()?.read_at(&mut buffer, self.offset).ok()?;
+        let mut buffer = vec![0; usize::try_from(end - offset).ok()?];
+        let read = file.read_at(&mut buffer, offset).ok().filter(|read| *read > 0)?;
         buffer.truncate(read);
-        Some((length, buffer.into()))
+        Some(Piece { offset, bytes: buffer.into(), length })
     }
 
     fn open(&mut self) -> Option<&File> {
@@ -108,24 +133,35 @@ impl StreamTail {
         self.file.as_ref()
     }
 
-    /// Gives disk space back: everything of a closed stream, and of an open one what the limit cuts off.
-    fn free(&mut self, length: u64, limit: u64) {
-        // One piece beyond the limit stays, so that the scheduler sees that there was more.
-        let keep = if self.closed { 0 } else { limit.saturating_add(CHUNK_BYTES as u64 + HOLE_ALIGN) };
-        let from = keep.next_multiple_of(HOLE_ALIGN).max(self.freed_to);
-        if limit == 0 || length < from.saturating_add(HOLE_WORTH) {
+    /// Gives disk space back: everything of a closed stream, and of an open one what nobody needs.
+    fn free(&mut self, length: u64, room: Room) {
+        let holes = if self.closed { vec![(0, length)] } else { room.holes(self.offset, length) };
+        let free: u64 = holes.iter().map(|(from, to)| to - from).sum();
+        let Some(file) = self.file.as_ref().filter(|_| free >= self.freed.saturating_add(HOLE_WORTH)) else {
             return;
-        }
-        let Some(file) = &self.file else { return };
-        match punch_hole(file, from, length) {
-            Ok(()) => self.freed_to = length / HOLE_ALIGN * HOLE_ALIGN,
-            Err(_) if self.closed => {
+        };
+        for (from, to) in holes {
+            if punch_hole(file, from, to).is_err() && self.closed {
                 // The process appends, so it goes on at the new end of the file.
                 let _ = file.set_len(0);
             }
-            Err(_) => {}
         }
+        self.freed = free;
     }
+}
+
+/// The first bytes at or after `offset` that are not in a hole. Only long files have holes.
+fn kept_from(file: &File, offset: u64, length: u64) -> Option<(u64, u64)> {
+    if length < HOLE_WORTH {
+        return Some((offset, length));
+    }
+    let seek = |from: u64, whence| {
+        lseek(file, i64::try_from(from).ok()?, whence).ok().and_then(|found| u64::try_from(found).ok())
+    };
+    // A file system that cannot tell has no holes.
+    let from = seek(offset, Whence::SeekData).unwrap_or(offset);
+    let to = seek(from, Whence::SeekHole).unwrap_or(length).min(length);
+    (from < to).then_some((from, to))
 }
 
 fn punch_hole(file: &File, from: u64, to: u64) -> io::Result<()> {
@@ -133,4 +169,43 @@ fn punch_hole(file: &File, from: u64, to: u64) -> io::Result<()> {
     let offset = i64::try_from(from).map_err(io::Error::other)?;
     let length = i64::try_from(to - from).map_err(io::Error::other)?;
     Ok(fallocate(file, flags, offset, length)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[test]
+    fn a_stream_far_beyond_its_limit_is_sent_as_beginning_and_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut file = File::create(&path).unwrap();
+        for number in 0..16_u8 {
+            file.write_all(&vec![number + 1; MIB]).unwrap();
+        }
+        let room = Room(4 * MIB as u64);
+        let mut tail = StreamTail::new(LogStream::Stdout, path.to_string_lossy().into_owned());
+        let mut seen = Vec::new();
+        while let Some(piece) = tail.read(room) {
+            assert!(piece.bytes.iter().all(|byte| *byte > 0), "no hole is sent as zeros");
+            seen.push((piece.offset, piece.offset > tail.offset));
+            tail.offset = piece.offset + piece.bytes.len() as u64;
+        }
+        let skips: Vec<u64> = seen.iter().filter(|(_, skip)| *skip).map(|(offset, _)| *offset).collect();
+        assert_eq!(skips, [14 * MIB as u64], "from the end of the beginning to the beginning of the end");
+        assert_eq!(seen.len(), 16, "two halves of 2 MiB in chunks");
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert!(metadata.blocks() * 512 < 6 * MIB as u64, "{}", metadata.blocks());
+
+        // Another agent, which knows nothing, sends only what is still there.
+        let mut again = StreamTail::new(LogStream::Stdout, path.to_string_lossy().into_owned());
+        assert!(again.read(room).is_none());
+        file.write_all(b"more").unwrap();
+        let piece = again.read(room).unwrap();
+        assert!(piece.bytes.ends_with(b"more") && piece.bytes.iter().all(|byte| *byte > 0));
+    }
 }

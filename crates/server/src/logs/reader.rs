@@ -1,0 +1,178 @@
+//! A reader: which output it wants, and what it gets next.
+//!
+//! Guarantees: every byte once, in order within its stream; what is missing is said; a reader holds one piece
+//! at a time; a cursor brings it back to where it was.
+
+use std::io;
+
+use muster_domain::JobId;
+use muster_protocol::LogStream;
+
+use super::batch::{Ahead, Item, Source, join, merge};
+use super::cursor::{Cursor, Place};
+use super::files::{LogStore, runs};
+use super::names::{Entry, Run};
+use super::start;
+
+/// With which of the wanted runs to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    Oldest,
+    Newest,
+}
+
+/// Where to begin in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    Offset(u64),
+    /// The last lines of both streams together.
+    Tail(usize),
+    /// What was written at this time or later, in microseconds.
+    Since(i64),
+}
+
+/// How the two streams are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One after the other.
+    InTurn,
+    ByTime,
+    /// By time, and cut wherever the time changes.
+    Timed,
+}
+
+/// What a reader wants.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    pub(crate) job: JobId,
+    /// `None` means any.
+    pub(crate) attempt: Option<u32>,
+    pub(crate) from_attempt: u32,
+    pub(crate) streams: Vec<LogStream>,
+    pub(crate) begin: Begin,
+    pub(crate) start: Start,
+    /// Go on with later runs at the end of one.
+    pub(crate) onward: bool,
+    pub(crate) order: Order,
+    /// Stop before this offset.
+    pub(crate) until: u64,
+}
+
+impl Selection {
+    /// Everything of the newest run.
+    pub(crate) fn of(job: JobId, streams: Vec<LogStream>) -> Self {
+        Self {
+            job,
+            attempt: None,
+            from_attempt: 0,
+            streams,
+            begin: Begin::Newest,
+            start: Start::Offset(0),
+            onward: false,
+            order: Order::InTurn,
+            until: u64::MAX,
+        }
+    }
+
+    pub(super) fn wants(&self, run: Run) -> bool {
+        run.attempt >= self.from_attempt && self.attempt.is_none_or(|attempt| attempt == run.attempt)
+    }
+
+    /// The run to begin with.
+    pub(super) fn first(&self, runs: &[Run]) -> Option<Run> {
+        let mut wanted = runs.iter().filter(|run| self.wants(**run));
+        match self.begin {
+            Begin::Oldest => wanted.next().copied(),
+            Begin::Newest => wanted.next_back().copied(),
+        }
+    }
+
+    /// The run after `run`, when the reader wants to go on.
+    fn next(&self, runs: &[Run], run: Run) -> Option<Run> {
+        let later = runs.iter().find(|next| next.lease > run.lease && self.wants(**next));
+        later.filter(|_| self.onward).copied()
+    }
+}
+
+/// A reader on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    pub(crate) selection: Selection,
+    cursor: Cursor,
+}
+
+impl Reader {
+    pub(crate) fn new(selection: Selection) -> Self {
+        Self { selection, cursor: Cursor::default() }
+    }
+
+    /// Goes on where another one has stopped.
+    pub(crate) fn resume(mut selection: Selection, cursor: Cursor) -> Self {
+        selection.begin = Begin::Oldest;
+        selection.start = Start::Offset(0);
+        Self { selection, cursor }
+    }
+
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// The next items; none when everything was read. Touches the disk.
+    pub(crate) fn read(&mut self, logs: &LogStore) -> io::Result<Vec<Item>> {
+        let entries = logs.entries(self.selection.job)?;
+        let runs = runs(&entries);
+        if self.cursor.places.is_empty() && !self.begin(logs, &entries, &runs)? {
+            return Ok(Vec::new());
+        }
+        loop {
+            for index in 0..self.cursor.places.len() {
+                let items = self.read_place(logs, &entries, index)?;
+                if !items.is_empty() {
+                    return Ok(items);
+                }
+            }
+            let last = self.cursor.places.last().map(|place| place.run);
+            match last.and_then(|last| self.selection.next(&runs, last)) {
+                Some(run) => self.cursor.enter(Place { run, stdout: 0, stderr: 0 }),
+                None => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// Finds the beginning; false when there is nothing to begin with.
+    fn begin(&mut self, logs: &LogStore, entries: &[Entry], runs: &[Run]) -> io::Result<bool> {
+        let place = start::place(logs, &self.selection, entries, runs)?;
+        // What comes after this first look is new, and wanted whole.
+        self.selection.begin = Begin::Oldest;
+        self.selection.start = Start::Offset(0);
+        let Some(place) = place else { return Ok(false) };
+        self.cursor.enter(place);
+        Ok(true)
+    }
+
+    fn read_place(&mut self, logs: &LogStore, entries: &[Entry], index: usize) -> io::Result<Vec<Item>> {
+        let mut place = self.cursor.places[index];
+        let directory = logs.directory(self.selection.job);
+        let mut sources = Vec::new();
+        for stream in &self.selection.streams {
+            let layout = logs.layout(self.selection.job, place.run, *stream, entries)?;
+            let until = self.selection.until;
+            let source =
+                Source { directory: &directory, run: place.run, stream: *stream, layout: &layout, until };
+            let ahead = source.ahead(*place.of(*stream))?;
+            if self.selection.order == Order::InTurn && !ahead.items.is_empty() {
+                sources = vec![ahead];
+                break;
+            }
+            sources.push(ahead);
+        }
+        let mut sources = sources.into_iter();
+        let first = sources.next().unwrap_or_default();
+        let merged = merge(first, sources.next().unwrap_or_else(Ahead::default));
+        for item in &merged {
+            *place.of(item.stream) = item.end();
+        }
+        self.cursor.places[index] = place;
+        Ok(if self.selection.order == Order::Timed { merged } else { join(merged) })
+    }
+}

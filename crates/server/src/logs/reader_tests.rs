@@ -1,0 +1,147 @@
+//! Readers: order, beginnings, cursors, later runs.
+
+use std::sync::Arc;
+
+use muster_domain::Lease;
+use muster_protocol::LogStream;
+
+use super::batch::{Content, Item};
+use super::files_tests::{chunk, job, store};
+use super::*;
+
+/// Writes one piece at a time of the clock.
+async fn write(store: &Arc<LogStore>, lease: u64, stream: LogStream, text: &str, micros: i64) {
+    let entries = store.entries(job()).unwrap();
+    let run = names::Run { lease, attempt: lease as u32 };
+    let offset = store.layout(job(), run, stream, &entries).unwrap().end();
+    let ticks = vec![Tick { end: offset + text.len() as u64, micros }];
+    let piece =
+        Chunk { lease: Lease(lease), attempt: lease as u32, stream, ticks, ..chunk(offset, text.as_bytes()) };
+    assert!(matches!(store.append(piece).await.unwrap(), Appended::Kept(_)));
+}
+
+fn both() -> Vec<LogStream> {
+    vec![LogStream::Stdout, LogStream::Stderr]
+}
+
+fn text(items: &[Item]) -> String {
+    let show = |item: &Item| match &item.content {
+        Content::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        Content::Missing { bytes, .. } => format!("<{bytes}>"),
+    };
+    items.iter().map(show).collect()
+}
+
+fn rest(reader: &mut Reader, store: &LogStore) -> String {
+    let mut all = String::new();
+    loop {
+        let items = reader.read(store).unwrap();
+        if items.is_empty() {
+            return all;
+        }
+        all += &text(&items);
+    }
+}
+
+async fn interleaved() -> (tempfile::TempDir, Arc<LogStore>) {
+    let (directory, store) = store(100_000);
+    for number in 0..5 {
+        write(&store, 1, LogStream::Stdout, &format!("o{number}\n"), number * 20).await;
+        write(&store, 1, LogStream::Stderr, &format!("e{number}\n"), number * 20 + 10).await;
+    }
+    (directory, store)
+}
+
+#[tokio::test]
+async fn both_streams_come_in_the_order_of_their_times() {
+    let (_directory, store) = interleaved().await;
+    let by_time = Selection { order: Order::ByTime, ..Selection::of(job(), both()) };
+    assert_eq!(rest(&mut Reader::new(by_time), &store), "o0\ne0\no1\ne1\no2\ne2\no3\ne3\no4\ne4\n");
+    let in_turn = Selection::of(job(), both());
+    assert_eq!(rest(&mut Reader::new(in_turn), &store), "o0\no1\no2\no3\no4\ne0\ne1\ne2\ne3\ne4\n");
+    let timed = Selection { order: Order::Timed, ..Selection::of(job(), vec![LogStream::Stderr]) };
+    let items = Reader::new(timed).read(&store).unwrap();
+    assert_eq!(items.iter().map(|item| item.at.unwrap()).collect::<Vec<_>>(), [10, 30, 50, 70, 90]);
+}
+
+#[tokio::test]
+async fn the_last_lines_are_those_of_both_streams() {
+    let (_directory, store) = interleaved().await;
+    let tail = |lines, streams| {
+        let start = Start::Tail(lines);
+        let selection = Selection { order: Order::ByTime, start, ..Selection::of(job(), streams) };
+        rest(&mut Reader::new(selection), &store)
+    };
+    assert_eq!(tail(3, both()), "e3\no4\ne4\n");
+    assert_eq!(tail(2, vec![LogStream::Stdout]), "o3\no4\n");
+    assert_eq!(tail(0, both()), "");
+    assert_eq!(tail(100, vec![LogStream::Stderr]), "e0\ne1\ne2\ne3\ne4\n");
+    write(&store, 1, LogStream::Stdout, "unfinished", 1000).await;
+    assert_eq!(tail(1, both()), "unfinished");
+    assert_eq!(tail(2, vec![LogStream::Stdout]), "o4\nunfinished");
+}
+
+#[tokio::test]
+async fn the_last_lines_of_a_long_stream_stop_at_a_gap() {
+    let (_directory, store) = store(80);
+    let lines = (100..150).map(|number| number.to_string()).collect::<Vec<_>>().join("\n") + "\n";
+    write(&store, 1, LogStream::Stdout, &lines, 5).await;
+    let tail = |lines| {
+        let selection =
+            Selection { start: Start::Tail(lines), ..Selection::of(job(), vec![LogStream::Stdout]) };
+        rest(&mut Reader::new(selection), &store)
+    };
+    assert_eq!(tail(3), "147\n148\n149\n");
+    assert_eq!(tail(1000).len(), 40, "what is kept of the end");
+}
+
+#[tokio::test]
+async fn since_goes_by_the_clock_and_over_runs() {
+    let (_directory, store) = interleaved().await;
+    write(&store, 2, LogStream::Stdout, "second\n", 200).await;
+    let since = |micros| {
+        let start = Start::Since(micros);
+        let base = Selection::of(job(), both());
+        let selection = Selection { order: Order::ByTime, begin: Begin::Oldest, onward: true, start, ..base };
+        rest(&mut Reader::new(selection), &store)
+    };
+    assert_eq!(since(70), "e3\no4\ne4\nsecond\n");
+    assert_eq!(since(150), "second\n");
+    assert_eq!(since(201), "");
+}
+
+#[tokio::test]
+async fn a_cursor_continues_exactly_there_and_late_output_is_not_lost() {
+    let (_directory, store) = store(100_000);
+    let selection = Selection {
+        order: Order::ByTime,
+        begin: Begin::Oldest,
+        onward: true,
+        ..Selection::of(job(), both())
+    };
+    let mut reader = Reader::new(selection.clone());
+    assert_eq!(rest(&mut reader, &store), "");
+    let start = reader.cursor().to_string();
+    assert_eq!(start, "start");
+    write(&store, 1, LogStream::Stdout, "a", 1).await;
+    assert_eq!(rest(&mut reader, &store), "a");
+    write(&store, 2, LogStream::Stderr, "b", 2).await;
+    assert_eq!(rest(&mut reader, &store), "b");
+    let cursor: Cursor = reader.cursor().to_string().parse().unwrap();
+    write(&store, 1, LogStream::Stdout, "late", 3).await;
+    write(&store, 2, LogStream::Stderr, "c", 4).await;
+    let mut resumed = Reader::resume(selection.clone(), cursor);
+    assert_eq!(rest(&mut resumed, &store), "latec");
+    assert_eq!(rest(&mut resumed, &store), "");
+    let mut again = Reader::resume(selection, start.parse().unwrap());
+    assert_eq!(rest(&mut again, &store), "alatebc");
+}
+
+#[tokio::test]
+async fn an_offset_and_an_end_cut_out_a_part() {
+    let (_directory, store) = store(100_000);
+    write(&store, 1, LogStream::Stdout, "0123456789", 1).await;
+    let base = Selection::of(job(), vec![LogStream::Stdout]);
+    let selection = Selection { start: Start::Offset(3), until: 7, ..base };
+    assert_eq!(rest(&mut Reader::new(selection), &store), "3456");
+}
