@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::amounts;
+use super::amounts::{self, Since};
 
 /// `muster show`.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,7 @@ Examples:
 /// `muster logs`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = LOGS_EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct LogsArgs {
     /// The job: its id, or the beginning of it
     #[arg(value_name = "JOB")]
