@@ -11,6 +11,7 @@ Examples:
   muster ls --status waiting --queue nightly --columns id,name,priority,age
   muster ls --status running --sort ran
   muster ls --worker gpu-07 --columns id,name,ran,needs
+  muster ls PIPELINE --step train --status failed
   muster ls --all --json | jq -r '.[].id'
 
 A status is one of the job's own, or one of the groups: waiting (everything that
@@ -28,6 +29,12 @@ const MOST_SORTED: i64 = 100_000;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct LsArgs {
+    /// Only jobs of this pipeline or array: its id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) set: Option<String>,
+    /// Only jobs of this step of the pipeline
+    #[arg(long, value_name = "STEP", requires = "set", help_heading = "Filters")]
+    pub(crate) step: Option<String>,
     /// Only jobs in this state; may be repeated or given as a list with commas
     #[arg(long = "status", short, value_name = "STATUS", value_delimiter = ',', value_parser = statuses, help_heading = "Filters")]
     pub(crate) statuses: Vec<Statuses>,

@@ -11,6 +11,7 @@ use crate::args::{JobOrder, LsArgs, USUAL_COLUMNS};
 use crate::exit;
 use crate::failure::UsageError;
 use crate::output::{JobTable, Screen, json, note, sort};
+use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
 
 /// As many as the scheduler gives on one page.
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
             worker: args.worker.clone(),
             tag: args.tag.clone(),
             since: args.since.map(|since| since.from(now)),
-            ..JobFilter::default()
+            ..of_set(&client, args).await?
         },
         more: true,
         order: args.is_sorted().then_some((args.sort, args.reverse)),
@@ -49,6 +50,18 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
         note(&format!("these are the newest {shown}; --limit N or --all shows more"));
     }
     Ok(exit::OK)
+}
+
+/// The part of the filter that names a pipeline or an array.
+async fn of_set(client: &Client, args: &LsArgs) -> anyhow::Result<JobFilter> {
+    let mut filter = JobFilter { step: args.step.clone(), ..JobFilter::default() };
+    let Some(text) = &args.set else { return Ok(filter) };
+    match resolve_any(client, text).await? {
+        Named::Pipeline(pipeline) => filter.pipeline = Some(pipeline.set.id),
+        Named::Array(array) => filter.array = Some(array.id),
+        Named::Job(id) => anyhow::bail!("{id} is a job; `muster show {text}` shows it"),
+    }
+    Ok(filter)
 }
 
 /// The pages of a list, up to a number of jobs.
