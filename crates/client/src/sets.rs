@@ -108,15 +108,18 @@ impl Client {
         self.exchange(Call::new(Method::POST, query.path).timeout(SUBMIT_TIMEOUT)).await
     }
 
-    /// Runs again what failed or was cancelled; of a pipeline, from a step on if one is named.
+    /// Runs again what failed or was cancelled; of a pipeline, from a step on if one is named. With `dry_run`
+    /// only says what that would be.
     pub async fn retry_set(
         &self,
         kind: SetKind,
         id: &str,
         from: Option<&str>,
+        dry_run: bool,
     ) -> Result<BulkResult, ClientError> {
         let mut query = Query::of(format!("{}/{}/retry", resource(kind), encode(id)));
         query.add_some("from", from);
+        query.add_some("dry_run", dry_run.then_some("true"));
         self.exchange(Call::new(Method::POST, query.path).timeout(SUBMIT_TIMEOUT)).await
     }
 }

@@ -70,7 +70,7 @@ async fn pipelines_and_arrays() {
     assert_eq!((page.sets.len(), page.next.as_deref()), (1, Some("7")));
     client.cancel_set(SetKind::Pipeline, "set-1", true).await.unwrap();
     client.cancel_set(SetKind::Array, "set-1", false).await.unwrap();
-    client.retry_set(SetKind::Pipeline, "set-1", Some("a b")).await.unwrap();
+    client.retry_set(SetKind::Pipeline, "set-1", Some("a b"), true).await.unwrap();
     assert_eq!(
         *seen.lock().unwrap(),
         [
@@ -82,7 +82,7 @@ async fn pipelines_and_arrays() {
             "GET /arrays?limit=5&cursor=3 ",
             "POST /pipelines/set-1/cancel?dry_run=true ",
             "POST /arrays/set-1/cancel ",
-            "POST /pipelines/set-1/retry?from=a%20b ",
+            "POST /pipelines/set-1/retry?from=a%20b&dry_run=true ",
         ]
     );
 }

@@ -99,7 +99,7 @@ pub(crate) struct ChangeArgs {
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
-    /// Of a pipeline: this step and all that need it, also what is done
+    /// Of a pipeline: only this step and those after it
     #[arg(long, value_name = "STEP", conflicts_with_all = ["queue", "name", "statuses", "worker", "tag", "pipeline", "array"])]
     pub(crate) from: Option<String>,
 }

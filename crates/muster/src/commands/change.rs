@@ -206,7 +206,7 @@ impl Change<'_> {
         let filter = BulkFilter { dry_run: self.dry_run, ..filter };
         Ok(match self.verb {
             BulkVerb::Cancel => client.cancel_set(set.kind, &set.id, self.dry_run).await?,
-            BulkVerb::Retry if !self.dry_run => client.retry_set(set.kind, &set.id, self.from).await?,
+            BulkVerb::Retry => client.retry_set(set.kind, &set.id, self.from, self.dry_run).await?,
             verb => client.bulk(verb, &filter).await?,
         })
     }
