@@ -17,6 +17,7 @@ mod set_reference;
 mod settings;
 mod signals;
 mod up_settings;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -59,6 +59,8 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Pipelines(args) => commands::sets::run(SetKind::Pipeline, args, settings).await,
         Command::Arrays(args) => commands::sets::run(SetKind::Array, args, settings).await,
         Command::Ls(args) => commands::ls::run(args, settings).await,
+        Command::Watch(args) => commands::watch::run(args, settings).await,
+        Command::Top(args) => commands::top::run(args, settings).await,
         Command::Show(args) => commands::show::run(args, settings).await,
         Command::Logs(args) => commands::logs::run(args, settings).await,
         Command::Wait(args) => commands::wait::run(args, settings).await,

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::{
     AddArgs, CancelArgs, ChangeArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs, QueueArgs,
     ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs, UpArgs, WaitArgs, WhyArgs,
-    WorkerArgs,
+    TopArgs, WatchArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -77,6 +77,10 @@ pub(crate) enum Command {
     Pipelines(SetListArgs),
     /// List arrays, the newest first
     Arrays(SetListArgs),
+    /// Watch queues, workers and jobs live in the terminal
+    Watch(WatchArgs),
+    /// Show what uses the workers now
+    Top(TopArgs),
     /// Show everything about a job, a pipeline or an array
     Show(ShowArgs),
     /// Print the output of a job

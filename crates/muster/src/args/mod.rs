@@ -8,6 +8,7 @@ mod job;
 mod listing;
 mod reading;
 mod up;
+mod viewing;
 
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use conditions::ConditionArgs;
@@ -23,3 +24,4 @@ pub(crate) use reading::{
     CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
 pub(crate) use up::{UpArgs, UpWorkerArgs};
+pub(crate) use viewing::{TopArgs, WatchArgs};

@@ -25,7 +25,7 @@ pub(super) fn id(id: &str, screen: Screen) -> String {
 }
 
 /// The command as a person would type it.
-pub(super) fn command(job: &Job) -> String {
+pub(crate) fn command(job: &Job) -> String {
     if job.argv.is_empty() {
         return printable(&job.command);
     }

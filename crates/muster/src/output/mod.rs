@@ -6,7 +6,7 @@ mod history;
 pub(crate) mod human;
 pub(crate) mod json;
 mod mistakes;
-mod quantities;
+pub(crate) mod quantities;
 mod screen;
 mod sets;
 mod style;

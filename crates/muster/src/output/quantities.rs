@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use muster_protocol::Resources;
 
 /// How long ago something was, in one unit: `12s`, `5m`, `3h`, `9d`.
-pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     match seconds {
         0..120 => format!("{seconds}s"),
@@ -17,12 +17,12 @@ pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
 }
 
 /// How long something took: `0.012s`, `3.4s`, `2m05s`, `3h20m`.
-pub(super) fn span(from: Timestamp, to: Timestamp) -> String {
+pub(crate) fn span(from: Timestamp, to: Timestamp) -> String {
     millis_span(to.as_millisecond().saturating_sub(from.as_millisecond()))
 }
 
 /// The same for a number of seconds.
-pub(super) fn seconds_span(seconds: f64) -> String {
+pub(crate) fn seconds_span(seconds: f64) -> String {
     millis_span((seconds * 1000.0) as i64)
 }
 
@@ -38,17 +38,17 @@ fn millis_span(millis: i64) -> String {
 }
 
 /// A point in time for people, in UTC like everything else that is shown.
-pub(super) fn time(at: Timestamp) -> String {
+pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The time of day, with what is needed to order events.
-pub(super) fn clock(at: Timestamp) -> String {
+pub(crate) fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%S%.3f").to_string()
 }
 
 /// An amount of memory: `512M`, `1.5G`, `16G`.
-pub(super) fn memory(mb: u64) -> String {
+pub(crate) fn memory(mb: u64) -> String {
     if mb < 1024 {
         return format!("{mb}M");
     }
@@ -59,13 +59,13 @@ pub(super) fn memory(mb: u64) -> String {
 }
 
 /// A number of cores: `2`, `0.5`.
-pub(super) fn cores(amount: f64) -> String {
+pub(crate) fn cores(amount: f64) -> String {
     let text = format!("{amount:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// All amounts in one line: `2 cpus, 4G memory, 1 gpu`.
-pub(super) fn resources(resources: &Resources) -> String {
+pub(crate) fn resources(resources: &Resources) -> String {
     let mut parts = Vec::new();
     if resources.cpus > 0.0 {
         let plural = if (resources.cpus - 1.0).abs() < f64::EPSILON { "" } else { "s" };
@@ -85,7 +85,7 @@ pub(super) fn resources(resources: &Resources) -> String {
 }
 
 /// Text of others on one line: characters that would move the cursor or change colours are shown, not sent.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.trim_end().chars() {
         match letter {

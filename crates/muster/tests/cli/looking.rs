@@ -49,10 +49,9 @@ fn ls_shows_the_columns_that_were_asked_for_in_order() {
 #[test]
 fn a_long_table_keeps_its_columns_from_page_to_page() {
     let up = Up::start();
-    let lines: String = (0..2500)
-        .map(|n| format!("{{\"command\":\"true\",\"name\":\"n{n:04}\",\"tags\":[\"nowhere\"]}}\n"))
-        .collect();
-    up.run_with_input(&["submit", "-"], &lines).ok();
+    let job = |n: u32| format!("{{\"command\":\"true\",\"name\":\"n{n:04}\",\"tags\":[\"nowhere\"]}}");
+    let lines: Vec<String> = (0..2500).map(job).collect();
+    up.run_with_input(&["submit", "-"], &lines.join("\n")).ok();
     let text = up.run(&["ls", "--all", "--columns", "name,status,command"]).ok().stdout;
     assert_eq!(text.lines().count(), 2501);
     assert!(text.lines().skip(1).all(|line| line.ends_with("  pending  true") && line.len() == 20), "{text}");

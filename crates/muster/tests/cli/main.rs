@@ -7,6 +7,8 @@ mod logs;
 mod looking;
 mod pipelines;
 mod running;
+mod screen;
 mod submitting;
 mod upping;
+mod watching;
 mod wrong;
