@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up test bench lint docs clean
+.PHONY: help up test bench lint docs man clean
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -36,6 +36,9 @@ docs: ## Write the generated pages: docs/reference and docs/state-machine.md
 	cargo run --locked --bin muster -- reference docs/reference
 	MUSTER_WRITE_DOCS=1 cargo test --locked --package muster-worker reference_page
 	MUSTER_UPDATE_DOCS=1 cargo test --locked --package muster-domain --test state_machine
+
+man: compiler ## Write the man pages of muster into $(TARGET)/man
+	cargo run --locked --bin muster -- man $(TARGET)/man
 
 .PHONY: compiler
 compiler:

@@ -1,22 +1,28 @@
 //! From arguments to an exit code.
 
-use clap::{FromArgMatches as _, Parser as _};
+use clap::FromArgMatches as _;
 use muster_client::BulkVerb;
 use muster_protocol::SetKind;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, program};
 use crate::commands;
 use crate::failure;
 use crate::settings::Settings;
 use crate::up_settings;
 
 pub(crate) fn main() -> u8 {
-    let cli = match Cli::try_parse().and_then(complete) {
+    let cli = match parse().and_then(complete) {
         Ok(cli) => cli,
         Err(error) => return failure::explain(&error),
     };
     run(&cli).unwrap_or_else(|error| failure::report(&error))
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let mut program = program();
+    let matches = program.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
 /// The flags of `muster up` have defaults in the file, whose name is among the arguments.
@@ -33,6 +39,7 @@ fn complete(cli: Cli) -> Result<Cli, clap::Error> {
 fn run(cli: &Cli) -> anyhow::Result<u8> {
     match &cli.command {
         Command::Completions(args) => return commands::completions::run(args),
+        Command::Man(args) => return commands::man::run(args),
         Command::Reference(args) => return commands::reference::run(args),
         _ => {}
     }
@@ -85,6 +92,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Events(args) => commands::events::run(args, settings).await,
         Command::Version => commands::version::run(settings).await,
         Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
         Command::Reference(args) => commands::reference::run(args),
     }
 }

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args as _, CommandFactory as _, FromArgMatches as _};
+use clap::{Args as _, FromArgMatches as _};
 use muster_protocol::Resources;
 use muster_server::settings::{self, SchedulerArgs};
 use muster_worker_agent::WorkerConfig;
 
-use crate::args::{Cli, UpArgs, UpWorkerArgs};
+use crate::args::{UpArgs, UpWorkerArgs, program};
 
 /// The section of the file with the flags of `muster up`.
 const SECTION: &str = "up";
@@ -29,7 +29,7 @@ pub(crate) struct UpSettings {
 
 /// The program with the values of the file as defaults of the flags of `muster up`.
 pub(crate) fn with_file(config: Option<&Path>) -> Result<clap::Command, clap::Error> {
-    let mut program = Cli::command();
+    let mut program = program();
     let Some(up) = program.find_subcommand("up").cloned() else { return Ok(program) };
     match settings::apply_file(up, SECTION, config) {
         Ok(up) => Ok(program.mut_subcommand("up", |_| up)),
@@ -94,7 +94,7 @@ mod tests {
     use muster_server::settings::StoreChoice;
 
     use super::*;
-    use crate::args::Command;
+    use crate::args::{Cli, Command};
 
     /// Resolves as the program does, with a file of this content.
     fn resolve(arguments: &[&str], file: &str) -> Result<UpSettings, String> {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    AddArgs, CancelArgs, ChangeArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs, QueueArgs,
-    ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs, UpArgs, WaitArgs, WhyArgs,
-    TopArgs, WatchArgs, WorkerArgs,
+    AddArgs, CancelArgs, ChangeArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs, ManArgs,
+    QueueArgs, ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs, TopArgs, UpArgs,
+    WaitArgs, WatchArgs, WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -113,6 +113,8 @@ pub(crate) enum Command {
     Version,
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Print the man page of the program, or write all of them into a directory
+    Man(ManArgs),
     /// Print the reference page, or write it into a directory
     #[command(hide = true)]
     Reference(ReferenceArgs),

@@ -14,8 +14,8 @@ Examples:
   muster ls PIPELINE --step train --status failed
   muster ls --all --json | jq -r '.[].id'
 
-A status is one of the job's own, or one of the groups: waiting (everything that
-has not started), active (what a worker has) and ended (done, failed, cancelled).
+A status is one of the job's own, or a group of them: waiting (what has not
+started), active (what a worker has) and ended (done, failed, cancelled).
 
 Lists of any length are printed as they are read. On a terminal the widths of
 the columns are set by the first page and long texts end in …; what is piped is

@@ -4,8 +4,11 @@ pub(crate) mod amounts;
 mod cli;
 mod conditions;
 mod control;
+mod explanations;
 mod job;
 mod listing;
+mod pages;
+mod program;
 mod reading;
 mod up;
 mod viewing;
@@ -20,6 +23,8 @@ pub(crate) use control::{
 pub(crate) use job::Indices;
 pub(crate) use job::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, RunArgs, SubmitArgs};
 pub(crate) use listing::{JobColumn, JobOrder, LsArgs, USUAL_COLUMNS};
+pub(crate) use pages::ManArgs;
+pub(crate) use program::{explanation, program};
 pub(crate) use reading::{
     CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };

@@ -25,8 +25,8 @@ Examples:
   muster top --once                    print it once, for a mail or a log
   muster top --json | jq '.jobs[].id'
 
-In the live view o changes the order; all keys of `muster watch` work. Resources
-are what jobs have asked for and got, not what they use of it.";
+In the live view o changes the order; all keys of `muster watch` work. What is
+shown of a job is what it has asked for and got, not what it uses of it.";
 
 /// `muster watch`.
 #[derive(Debug, Clone, Args)]

@@ -7,6 +7,7 @@ pub(crate) mod edit;
 pub(crate) mod events;
 pub(crate) mod logs;
 pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod pipeline_file;
 pub(crate) mod queue;
 pub(crate) mod reference;

@@ -13,7 +13,8 @@ use crate::exit;
 use crate::failure::is_broken_pipe;
 use crate::follow::{Follower, Sink, Streams, follow};
 use crate::job_request;
-use crate::output::{after_key, note};
+use crate::output::{after_key, note, status};
+use crate::progress::{JobProgress, Until};
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -111,6 +112,7 @@ async fn watch(
     signals: &mut Signals,
 ) -> anyhow::Result<Watched> {
     let mut cancelling = false;
+    let _progress = JobProgress::start(client, vec![id.to_owned()], Until::Started);
     let waiting = tell_waiting(client, id);
     tokio::pin!(waiting);
     let mut told = false;
@@ -147,6 +149,10 @@ async fn watch(
 
 /// A job that does not start soon waits for something; people want to know for what.
 async fn tell_waiting(client: &Client, id: &str) {
+    if status::is_possible() {
+        // The line at the bottom says it, and goes on saying it.
+        return;
+    }
     tokio::time::sleep(SOON).await;
     let Ok(why) = client.why(id).await else { return };
     if matches!(why.status, JobStatus::Pending | JobStatus::Blocked | JobStatus::Reserved) {

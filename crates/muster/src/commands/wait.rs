@@ -11,9 +11,15 @@ use crate::args::WaitArgs;
 use crate::exit;
 use crate::follow::Patience;
 use crate::job_reference::named;
-use crate::output::{Progress, Screen, human, json, note, set_ended};
+use crate::output::{Progress, Screen, after_key, human, json, note, set_ended};
+use crate::progress::{JobProgress, Until};
 use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
+use crate::signals::Signals;
+use crate::watch::short;
+
+/// More ids than this are no help on a screen.
+const MOST_NAMED: usize = 10;
 
 /// How often a pipeline or an array is looked at: soon at first, then as often as people look.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
@@ -31,6 +37,7 @@ pub(crate) async fn for_ids(
     timeout: Option<Duration>,
     settings: &Settings,
 ) -> anyhow::Result<u8> {
+    let mut signals = Signals::listen()?;
     let mut order = Vec::new();
     let mut jobs = Vec::new();
     let mut sets = Vec::new();
@@ -52,15 +59,24 @@ pub(crate) async fn for_ids(
     }
     let open = jobs.iter().cloned().collect();
     let screen = settings.screen;
-    let mut jobs = Jobs { client: client.clone(), screen, ids: jobs, open, ended: BTreeMap::new() };
+    // One line has room for one thing; sets have a bar of their own.
+    let spoken_of = if sets.is_empty() { jobs.clone() } else { Vec::new() };
+    let progress = JobProgress::start(client, spoken_of, Until::Ended);
+    let mut jobs = Jobs { client: client.clone(), screen, ids: jobs, open, ended: BTreeMap::new(), progress };
     let mut sets = Sets { client: client.clone(), screen, open: sets, ended: BTreeMap::new() };
     let both = async { tokio::try_join!(jobs.until_all_ended(), sets.until_all_ended()).map(|_| ()) };
-    let all_ended = match timeout {
-        Some(limit) => match tokio::time::timeout(limit, both).await {
-            Ok(ended) => ended.map(|()| true)?,
-            Err(_) => false,
-        },
-        None => both.await.map(|()| true)?,
+    let waited = tokio::select! {
+        ended = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), both) => Ok(ended),
+        code = signals.next() => Err(code),
+    };
+    let all_ended = match waited {
+        Ok(Ok(ended)) => ended.map(|()| true)?,
+        Ok(Err(_)) => false,
+        Err(code) => {
+            after_key();
+            tell_how_to_come_back(&jobs, &sets);
+            return Ok(code);
+        }
     };
     if screen.json {
         json::document(&in_order(&order, &jobs, &sets)?)?;
@@ -75,6 +91,21 @@ pub(crate) async fn for_ids(
         (None, Some(set)) => of_set(set),
         (None, None) => exit::FAILURE,
     })))
+}
+
+/// Nobody is harmed by an end of the waiting, and everybody should know it.
+fn tell_how_to_come_back(jobs: &Jobs, sets: &Sets) {
+    let ids = jobs.open.iter().map(String::as_str).chain(sets.open.iter().map(|set| set.id.as_str()));
+    let open: Vec<&str> = ids.map(short).collect();
+    if let [only] = open.as_slice() {
+        note(&format!("no longer waiting; {only} goes on"));
+        note(&format!("`muster wait {only}` waits again, `muster cancel {only}` ends it"));
+    } else if open.len() <= MOST_NAMED {
+        note(&format!("no longer waiting; {} go on", open.len()));
+        note(&format!("to wait again: muster wait {}", open.join(" ")));
+    } else {
+        note(&format!("no longer waiting; {} go on: `muster ls --status active,waiting`", open.len()));
+    }
 }
 
 fn in_order(order: &[String], jobs: &Jobs, sets: &Sets) -> serde_json::Result<Vec<Value>> {
@@ -117,6 +148,7 @@ struct Jobs {
     /// Those that have not ended yet.
     open: BTreeSet<String>,
     ended: BTreeMap<String, Job>,
+    progress: JobProgress,
 }
 
 impl Jobs {
@@ -169,6 +201,7 @@ impl Jobs {
             if !self.screen.json {
                 self.screen.line(&human::ended(&job, self.screen))?;
             }
+            self.progress.ended(id);
             self.open.remove(id);
             self.ended.insert(id.to_owned(), job);
         }

@@ -7,7 +7,7 @@ use muster_client::{LogItem, base64};
 use muster_protocol::{Job, LogGap, LogGapCause, LogStream};
 use serde::Serialize;
 
-use crate::output::json;
+use crate::output::{json, status};
 
 /// Which of the two streams are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +108,7 @@ impl Sink {
         fn write(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
             out.write_all(bytes).and_then(|()| out.flush())
         }
+        status::clear();
         if stream == LogStream::Stderr && self.streams == Streams::Both {
             return write(io::stderr().lock(), bytes);
         }

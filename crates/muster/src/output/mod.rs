@@ -9,6 +9,7 @@ mod mistakes;
 pub(crate) mod quantities;
 mod screen;
 mod sets;
+pub(crate) mod status;
 mod style;
 mod table;
 mod tree;

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use comfy_table::Table;
 
+use super::status;
 use crate::args::{ColorChoice, GlobalArgs};
 use crate::environment;
 
@@ -43,6 +44,7 @@ impl Screen {
 
 /// Writes a text as it is.
 pub(crate) fn text(text: &str) -> io::Result<()> {
+    status::clear();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
@@ -56,13 +58,14 @@ fn width(terminal: bool) -> Option<u16> {
 
 /// Ends the line on which a terminal has shown a key such as `^C`.
 pub(crate) fn after_key() {
-    if io::stderr().is_terminal() {
+    if !status::clear() && io::stderr().is_terminal() {
         let _ = io::stderr().lock().write_all(b"\n");
     }
 }
 
 /// Tells people something that is not data. A closed standard error is nothing to fail for.
 pub(crate) fn note(text: &str) {
+    status::clear();
     // In one piece: the output of a job may come in between.
     let _ = io::stderr().lock().write_all(format!("muster: {text}\n").as_bytes());
 }

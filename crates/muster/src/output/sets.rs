@@ -1,7 +1,5 @@
 //! Pipelines and arrays for people: the tree of steps, counts, progress, failed elements.
 
-use std::io::{self, IsTerminal as _, Write as _};
-
 use comfy_table::Color;
 use jiff::Timestamp;
 use muster_client::{BulkVerb, status_name};
@@ -10,6 +8,7 @@ use muster_protocol::{BulkResult, Counts, DependencyRule, Job, JobSet, JobStatus
 use super::human::id;
 use super::quantities::{age, printable, seconds_span, span, time};
 use super::screen::Screen;
+use super::status;
 use super::style;
 use super::table::{Column, Content, render};
 
@@ -293,14 +292,11 @@ pub(crate) fn changes(verb: BulkVerb, result: &BulkResult) -> String {
 #[derive(Debug)]
 pub(crate) struct Progress {
     wanted: bool,
-    width: usize,
-    shown: bool,
 }
 
 impl Progress {
     pub(crate) fn new(screen: Screen) -> Self {
-        let wanted = io::stderr().is_terminal() && !screen.json;
-        Self { wanted, width: screen.width.map_or(80, usize::from), shown: false }
+        Self { wanted: status::is_possible() && !screen.json }
     }
 
     pub(crate) fn show(&mut self, sets: &[JobSet]) {
@@ -313,19 +309,11 @@ impl Progress {
             *counts.entry(*status).or_default() += count;
         }
         let tally = Tally::of(&counts);
-        let line: String = format!("{}  {}", bar(tally.ended(), size), tally.words())
-            .chars()
-            .take(self.width.saturating_sub(1))
-            .collect();
-        let _ = io::stderr().lock().write_all(format!("\r\u{1b}[K{line}").as_bytes());
-        self.shown = true;
+        status::show(&format!("{}  {}", bar(tally.ended(), size), tally.words()));
     }
 
     pub(crate) fn clear(&mut self) {
-        if self.shown {
-            let _ = io::stderr().lock().write_all(b"\r\x1b[K");
-            self.shown = false;
-        }
+        status::clear();
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::{Arg, Command};
 use muster_reference::{about, block, is_listed, option_table, table};
 
+use crate::args::explanation;
 use crate::environment::{self, Variable};
 use crate::exit;
 
@@ -74,7 +75,8 @@ pub(super) fn page(mut program: Command) -> String {
 
 fn section(mut command: Command, before: &str) -> String {
     let name = command.get_name().to_owned();
-    let mut text = format!("\n### {before} {name}\n\n{}.\n\n", about(&command));
+    let long = explanation(&command).unwrap_or_else(|| about(&command) + ".");
+    let mut text = format!("\n### {before} {name}\n\n{long}\n\n");
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     let usage: Vec<&str> = usage.lines().map(str::trim).collect();

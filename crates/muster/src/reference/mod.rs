@@ -2,11 +2,11 @@
 
 mod command_line;
 
-use clap::{Args as _, Command, CommandFactory as _};
+use clap::{Args as _, Command};
 use muster_reference::program_page;
 use muster_server::settings::SchedulerArgs;
 
-use crate::args::Cli;
+use crate::args::program;
 
 const SCHEDULER: &str = "Schedules jobs: the HTTP API and the loops behind it";
 
@@ -27,7 +27,7 @@ pub(crate) struct Page {
 pub(crate) fn pages() -> Vec<Page> {
     let scheduler = SchedulerArgs::augment_args(Command::new("muster-scheduler")).about(SCHEDULER);
     vec![
-        Page { file: "muster.md", text: command_line::page(Cli::command()) },
+        Page { file: "muster.md", text: command_line::page(program()) },
         Page { file: "muster-scheduler.md", text: program_page(scheduler, SCHEDULER_SETTINGS) },
     ]
 }

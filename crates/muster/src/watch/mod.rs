@@ -25,3 +25,4 @@ pub(crate) use filter::Filter;
 pub(crate) use model::{Arrangement, Order};
 pub(crate) use session::{Session, run};
 pub(crate) use snapshot::{Snapshot, Wanted, read};
+pub(crate) use view::short;

@@ -91,6 +91,13 @@ impl Started {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
+    /// Whether the program has a handler for the signal by now.
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal as i32 - 1)) != 0
+    }
+
     pub(crate) fn finish(mut self) -> Finished {
         let status = eventually("the program ends", BOUND, || self.child.try_wait().unwrap());
         let stdout = self.stdout.take().unwrap().join().unwrap();

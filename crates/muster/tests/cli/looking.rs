@@ -180,3 +180,41 @@ fn a_reader_that_leaves_a_list_is_no_error() {
     assert!(lines[0].starts_with("ID"));
     assert_eq!(lines[1], "0");
 }
+
+#[test]
+fn bash_completes_the_ids_of_jobs_and_options() {
+    let up = Up::start();
+    let id = up.submit(&["--tag", "nowhere", "--", "true"]);
+    let complete = |words: &[&str]| {
+        let script = format!(
+            "PATH={}:$PATH; eval \"$(muster completions bash)\"; COMP_WORDS=({}); COMP_CWORD={}; \
+             function=$(complete -p muster | sed -E 's/.*-F ([^ ]+).*/\\1/'); \
+             $function muster \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            std::path::Path::new(env!("CARGO_BIN_EXE_muster")).parent().unwrap().display(),
+            words.join(" "),
+            words.len() - 1
+        );
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &script]).env("MUSTER_URL", &up.url);
+        crate::harness::Started::spawn(command).finish().ok().stdout
+    };
+    assert_eq!(complete(&["muster", "logs", &id[..9]]).trim(), id);
+    assert!(complete(&["muster", "logs", "--fol"]).contains("--follow"));
+    assert!(complete(&["muster", "wat"]).contains("watch"));
+}
+
+#[test]
+fn man_pages_are_printed_and_written() {
+    let up = Up::start();
+    let page = up.run(&["man"]).ok().stdout;
+    assert!(page.starts_with(".ie") || page.contains(".TH MUSTER 1"), "{page}");
+    let directory = up.directory.path().join("man");
+    up.run(&["man", directory.to_str().unwrap()]).ok();
+    for file in ["muster.1", "muster-watch.1", "muster-submit.1"] {
+        assert!(std::fs::read_to_string(directory.join(file)).unwrap().contains("SEE ALSO"), "{file}");
+    }
+    let refused = up.run(&["man", "/proc/nowhere"]);
+    assert_eq!(refused.code(), 1);
+    assert!(refused.stderr.contains("cannot write /proc/nowhere"), "{refused:?}");
+}

@@ -10,5 +10,6 @@ mod running;
 mod screen;
 mod submitting;
 mod upping;
+mod waiting;
 mod watching;
 mod wrong;
