@@ -20,7 +20,7 @@ of use over a slow line. NO_COLOR and --color never work without colours.";
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  muster top                           workers and running jobs, the longest first
+  muster top                           workers and jobs, the longest first
   muster top --sort memory             those who take the most memory first
   muster top --once                    print it once, for a mail or a log
   muster top --json | jq '.jobs[].id'
