@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 16] = [
+pub(super) const EXPLANATIONS: [Explanation; 26] = [
     explain(
         "up",
         "Everything in one process, for a laptop, a test or a small machine: the API, the
@@ -54,7 +54,8 @@ they hold, refreshed as things change.",
     ),
     explain(
         "show",
-        "All fields of a job that are set, and what has happened to it, with the times.",
+        "All fields that are set, and what has happened, with the times. A pipeline is
+drawn as a tree with the state of each step.",
         "  muster show job-3f0c1a2b
   muster show 3f0c                       the beginning of an id is enough
   muster show job-3f0c1a2b --json | jq .exit_code",
@@ -69,22 +70,84 @@ What is kept outlives the worker and the scheduler that wrote it.",
     ),
     explain(
         "wait",
-        "A line for each job as it ends. The exit code is 0 when all are done, otherwise
-that of the first on the command line that is not; 124 when --timeout ran out.
-On a terminal a line says what is waited for. Ctrl-C ends the waiting and leaves
-the jobs alone.",
+        "A line for each as it ends. The exit code is 0 when all are done, otherwise that
+of the first on the command line that is not; 124 when --timeout ran out. On a
+terminal a line says what is waited for. Ctrl-C ends the waiting and leaves the
+jobs alone.",
         "  muster wait job-3f0c1a2b job-77aa0000
-  muster wait --timeout 10m job-3f0c1a2b || echo not yet
+  muster wait --timeout 10m set-0b1c2d3e || echo not yet
   muster submit -- ./prepare.sh | xargs muster wait",
     ),
     explain(
         "cancel",
         "A job that waits is cancelled at once. One that runs is told to stop, politely
 and then not, and is cancelled when its process is gone. Jobs that depend on it
-end with it.",
-        "  muster cancel job-3f0c1a2b
-  muster cancel 3f0c 77aa                several, by the beginnings of their ids
-  muster ls --status waiting --queue old --quiet | xargs muster cancel",
+end with it, unless their rules say otherwise.",
+        "",
+    ),
+    explain(
+        "hold",
+        "A held job keeps its place in the queue and does not start until it is released.
+Jobs that run are left alone.",
+        "  muster hold job-3f0c1a2b
+  muster hold --queue nightly --yes",
+    ),
+    explain(
+        "release",
+        "Released jobs start as soon as there is room for them.",
+        "  muster release job-3f0c1a2b
+  muster release --queue nightly --yes",
+    ),
+    explain(
+        "retry",
+        "What failed or was cancelled is queued again, and what ended because of it waits
+for it again. A pipeline can be run again from a step on.",
+        "",
+    ),
+    explain(
+        "edit",
+        "Only what is named changes, and only while the job waits. The planner looks at
+it again at once.",
+        "",
+    ),
+    explain(
+        "delete",
+        "Only jobs that have ended can be removed; others are refused and stay.",
+        "  muster delete job-3f0c1a2b
+  muster delete --status done --queue old --dry-run",
+    ),
+    explain(
+        "add",
+        "The new steps may need steps that are there. They are checked like a whole
+pipeline, and taken all or none.",
+        "",
+    ),
+    explain(
+        "pipelines",
+        "One line for each: how many of its jobs have ended, how many have failed, and
+since when it is there.",
+        "  muster pipelines
+  muster pipelines --limit 5 --json",
+    ),
+    explain(
+        "arrays",
+        "One line for each: how many of its elements have ended, how many have failed,
+and since when it is there.",
+        "  muster arrays
+  muster arrays --limit 5 --json",
+    ),
+    explain(
+        "queue",
+        "A queue exists as soon as a job names it. It can be paused, it can have a bound
+on the jobs that wait in it, and a rate at which its jobs start.",
+        "",
+    ),
+    explain(
+        "worker",
+        "A worker on which job after job failed at once gets no more work; `muster
+workers` shows it and why. Here it is put back.",
+        "  muster worker release gpu-07
+  muster worker release gpu-07 --json",
     ),
     explain(
         "why",

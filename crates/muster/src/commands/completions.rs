@@ -44,7 +44,7 @@ fn script(shell: Shell) -> String {
 fn takers(program: &Command) -> Vec<&str> {
     let takes_jobs = |command: &&Command| {
         let names = command.get_positionals().filter_map(|arg| arg.get_value_names());
-        names.flatten().any(|name| name.as_str() == "JOB")
+        names.flatten().any(|name| matches!(name.as_str(), "JOB" | "ID"))
     };
     program.get_subcommands().filter(takes_jobs).map(Command::get_name).collect()
 }
@@ -88,7 +88,7 @@ fn zsh(script: &str) -> String {
     );
     let mut text = String::with_capacity(script.len() + function.len());
     for line in script.lines() {
-        let is_job = line.contains(":job -- ") || line.contains(":jobs -- ");
+        let is_job = [":job -- ", ":jobs -- ", ":id -- ", ":ids -- "].iter().any(|name| line.contains(name));
         if line.starts_with("if [ \"$funcstack[1]\"") {
             text.push_str(&function);
             text.push('\n');
