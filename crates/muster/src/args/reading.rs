@@ -28,7 +28,7 @@ Examples:
   muster logs JOB                        what the newest attempt wrote
   muster logs -f JOB                     to the end of the job, through all attempts
   muster logs --tail 20 -f JOB           the last 20 lines, then what comes
-  muster logs --since 10m -t JOB         what was written in the last ten minutes, with the times
+  muster logs --since 10m -t JOB         the last ten minutes, with the times
   muster logs --attempt 1 --stderr JOB   only the errors of the first attempt";
 
 /// `muster logs`.
