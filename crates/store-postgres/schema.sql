@@ -140,3 +140,17 @@ CREATE TABLE sets (
 CREATE UNIQUE INDEX sets_by_id ON sets (id);
 CREATE UNIQUE INDEX sets_by_key ON sets (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX sets_by_age ON sets (created_at);
+
+-- Receivers of events, as JSON with how far each has come, and the events that could not be delivered.
+CREATE TABLE webhooks (
+    id uuid PRIMARY KEY,
+    facts text NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE dead_letters (
+    webhook uuid NOT NULL,
+    event bigint NOT NULL,
+    -- Somebody asked for one more attempt.
+    retry boolean NOT NULL,
+    letter text NOT NULL,
+    PRIMARY KEY (webhook, event)
+);

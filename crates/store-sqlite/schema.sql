@@ -140,3 +140,17 @@ CREATE TABLE sets (
 CREATE UNIQUE INDEX sets_by_id ON sets (id);
 CREATE UNIQUE INDEX sets_by_key ON sets (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX sets_by_age ON sets (created_at);
+
+-- Receivers of events, as JSON with how far each has come, and the events that could not be delivered.
+CREATE TABLE webhooks (
+    id BLOB PRIMARY KEY,
+    facts TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE dead_letters (
+    webhook BLOB NOT NULL,
+    event INTEGER NOT NULL,
+    -- Somebody asked for one more attempt.
+    retry INTEGER NOT NULL,
+    letter TEXT NOT NULL,
+    PRIMARY KEY (webhook, event)
+) STRICT, WITHOUT ROWID;

@@ -98,6 +98,29 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Every name that [`EventKind::name`] gives.
+    pub const NAMES: [&'static str; 19] = [
+        "submitted",
+        "unblocked",
+        "due",
+        "held",
+        "released",
+        "retry_requested",
+        "edited",
+        "queue_changed",
+        "claimed",
+        "requeued",
+        "done",
+        "failed",
+        "stop_requested",
+        "cancelled",
+        "checkpoint_saved",
+        "worker_registered",
+        "worker_offline",
+        "worker_quarantined",
+        "worker_released",
+    ];
+
     /// The stable name under which the API shows the event.
     pub const fn name(&self) -> &'static str {
         match self {

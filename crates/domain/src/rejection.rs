@@ -1,6 +1,6 @@
 //! Every "no" of the rules, typed. The API maps each to one status and one stable code.
 
-use crate::ids::{JobId, Lease, SetId, WorkerId};
+use crate::ids::{JobId, Lease, SetId, WebhookId, WorkerId};
 use crate::phase::Status;
 
 /// Why a command was refused. A refused command has changed nothing.
@@ -52,6 +52,10 @@ pub enum Rejection {
     QueueFull { queue: String, queued: u64, limit: u64 },
     #[error("the scheduler is full: {queued} jobs wait, at most {limit} may")]
     TooManyQueued { queued: u64, limit: u64 },
+    #[error("webhook {id} does not exist")]
+    WebhookNotFound { id: WebhookId },
+    #[error("there are {limit} webhooks already, which is the most: remove one first")]
+    TooManyWebhooks { limit: usize },
     #[error("another job of the batch was refused, so none was taken: {cause}")]
     BatchRefused { cause: Box<Rejection> },
 }

@@ -181,6 +181,8 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::DuplicateStep { .. } => (S::CONFLICT, "duplicate_step", Some("steps")),
         Rejection::QueueFull { .. } => (S::TOO_MANY_REQUESTS, "queue_full", Some("queue_name")),
         Rejection::TooManyQueued { .. } => (S::TOO_MANY_REQUESTS, "too_many_queued", None),
+        Rejection::WebhookNotFound { .. } => (S::NOT_FOUND, "webhook_not_found", None),
+        Rejection::TooManyWebhooks { .. } => (S::CONFLICT, "too_many_webhooks", None),
         Rejection::BatchRefused { .. } => (S::BAD_REQUEST, "batch_refused", None),
     }
 }

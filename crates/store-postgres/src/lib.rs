@@ -24,6 +24,7 @@ mod sets;
 mod store;
 mod tx;
 mod wakes;
+mod webhooks;
 mod workers;
 
 pub use pool::PostgresOptions;

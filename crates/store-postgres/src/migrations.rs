@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "waiting_and_gates",
         sql: include_str!("../migrations/0002_waiting_and_gates.sql"),
     },
+    Migration { version: 3, name: "webhooks", sql: include_str!("../migrations/0003_webhooks.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

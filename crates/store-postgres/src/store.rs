@@ -84,6 +84,8 @@ impl PostgresStore {
             | Query::Counts
             | Query::Stops(_)
             | Query::Queues
+            | Query::Webhooks { .. }
+            | Query::DeadLetters(_)
             | Query::Sets(_)
             | Query::CancelPreview(_)
             | Query::Why(_) => Scope::Snapshot,

@@ -9,10 +9,11 @@ use std::pin::pin;
 use deadpool_postgres::{Client, ClientWrapper, Object};
 use futures::future::try_join;
 use muster_domain::{
-    Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp,
+    Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Counts, Edge, EventFilter, JobFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
+    Counts, Edge, EventFilter, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
 };
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -407,6 +408,38 @@ impl Tx for PostgresTx {
 
     async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
         self.select_holders(key, limit).await
+    }
+
+    async fn lock_webhooks(&mut self, ids: &[WebhookId]) -> Done<Vec<Webhook>> {
+        self.select_and_lock_webhooks(ids).await
+    }
+
+    async fn webhooks(&mut self) -> Done<Vec<Webhook>> {
+        self.select_all_webhooks().await
+    }
+
+    async fn put_webhooks(&mut self, webhooks: &[Webhook]) -> Done<()> {
+        self.write_webhooks(webhooks).await
+    }
+
+    async fn delete_webhooks(&mut self, ids: &[WebhookId]) -> Done<()> {
+        self.remove_webhooks(ids).await
+    }
+
+    async fn put_dead_letters(&mut self, letters: &[DeadLetter]) -> Done<()> {
+        self.write_dead_letters(letters).await
+    }
+
+    async fn dead_letters(&mut self, filter: &LetterFilter) -> Done<Vec<DeadLetter>> {
+        self.select_dead_letters(filter).await
+    }
+
+    async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>> {
+        self.count_letters().await
+    }
+
+    async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()> {
+        self.remove_dead_letters(letters).await
     }
 
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {

@@ -22,6 +22,7 @@ mod sets;
 mod store;
 mod thread;
 mod tx;
+mod webhooks;
 mod workers;
 
 pub use store::SqliteStore;

@@ -23,6 +23,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "waiting_and_gates",
         sql: include_str!("../migrations/0002_waiting_and_gates.sql"),
     },
+    Migration { version: 3, name: "webhooks", sql: include_str!("../migrations/0003_webhooks.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

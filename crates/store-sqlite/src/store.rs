@@ -80,6 +80,8 @@ impl Store for SqliteStore {
             | Query::Counts
             | Query::Stops(_)
             | Query::Queues
+            | Query::Webhooks { .. }
+            | Query::DeadLetters(_)
             | Query::Why(_) => &self.reader,
         };
         let task =

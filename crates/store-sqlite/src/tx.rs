@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp,
+    Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Counts, Edge, EventFilter, JobFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
+    Counts, Edge, EventFilter, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -292,6 +293,38 @@ impl Tx for SqliteTx<'_> {
 
     async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
         self.select_holders(key, limit)
+    }
+
+    async fn lock_webhooks(&mut self, ids: &[WebhookId]) -> Done<Vec<Webhook>> {
+        self.select_webhooks(ids)
+    }
+
+    async fn webhooks(&mut self) -> Done<Vec<Webhook>> {
+        self.select_all_webhooks()
+    }
+
+    async fn put_webhooks(&mut self, webhooks: &[Webhook]) -> Done<()> {
+        self.write_webhooks(webhooks)
+    }
+
+    async fn delete_webhooks(&mut self, ids: &[WebhookId]) -> Done<()> {
+        self.remove_webhooks(ids)
+    }
+
+    async fn put_dead_letters(&mut self, letters: &[DeadLetter]) -> Done<()> {
+        self.write_dead_letters(letters)
+    }
+
+    async fn dead_letters(&mut self, filter: &LetterFilter) -> Done<Vec<DeadLetter>> {
+        self.select_dead_letters(filter)
+    }
+
+    async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>> {
+        self.count_letters()
+    }
+
+    async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()> {
+        self.remove_dead_letters(letters)
     }
 
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {

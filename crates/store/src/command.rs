@@ -8,6 +8,8 @@ use muster_domain::{
     RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Timestamp, Worker, WorkerId,
 };
 
+use crate::webhooks::{WebhookCommand, WebhookOutcome};
+
 /// One job of a submission. The id is made at the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
@@ -144,6 +146,7 @@ pub enum Command {
         worker: WorkerId,
     },
     Sweep(Sweep),
+    Webhook(WebhookCommand),
 }
 
 /// A job that was taken in, or the earlier one that its idempotency key names.
@@ -234,6 +237,7 @@ pub enum Outcome {
     Worker(Worker),
     WorkerSeen,
     Swept(SweepSummary),
+    Webhook(WebhookOutcome),
 }
 
 /// One answer for each command of a batch.

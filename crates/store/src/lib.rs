@@ -16,6 +16,7 @@ pub mod query;
 pub mod row;
 pub mod store;
 pub mod tx;
+pub mod webhooks;
 
 pub use command::{
     Answer, Applied, Ask, Claimed, Command, HeartbeatReply, Input, NewJob, Outcome, QueueSettings, Report,
@@ -29,3 +30,4 @@ pub use query::{
 };
 pub use store::{Leadership, Role, Store, StoreExt};
 pub use tx::{Edge, Oldest, Tx, Usage};
+pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

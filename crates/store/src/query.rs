@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    Event, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId, SetKind, Status, Timestamp,
-    Worker, WorkerId,
+    DeadLetter, Event, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId, SetKind, Status,
+    Timestamp, Worker, WorkerId,
 };
+
+use crate::webhooks::{LetterFilter, WebhookView};
 
 /// Which jobs to list: all conditions hold together; newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -138,6 +140,11 @@ pub enum Query {
     CancelPreview(Vec<JobId>),
     /// Why a job does not run.
     Why(JobId),
+    /// All webhooks; `counted` with the number of their dead letters.
+    Webhooks {
+        counted: bool,
+    },
+    DeadLetters(LetterFilter),
 }
 
 /// The reply to the [`Query`] of the same name.
@@ -154,4 +161,6 @@ pub enum Reply {
     Sets(Vec<SetView>),
     CancelPreview(CancelPreview),
     Why(Option<(Job, Vec<Reason>)>),
+    Webhooks(Vec<WebhookView>),
+    DeadLetters(Vec<DeadLetter>),
 }

@@ -4,11 +4,12 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use muster_domain::{Event, Job, JobId, Queue, Reason, Timestamp, WorkerId};
+use muster_domain::{DeadLetter, Event, Job, JobId, Queue, Reason, Timestamp, WorkerId};
 
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, WorkerUsage};
+use crate::webhooks::{LetterFilter, WebhookView};
 
 /// A loop that one instance at a time runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,10 +17,11 @@ pub enum Role {
     Reaper,
     Planner,
     Retention,
+    Webhooks,
 }
 
 impl Role {
-    pub const ALL: [Self; 3] = [Self::Reaper, Self::Planner, Self::Retention];
+    pub const ALL: [Self; 4] = [Self::Reaper, Self::Planner, Self::Retention, Self::Webhooks];
 
     /// The number under which `PostgreSQL` locks the role.
     pub const fn lock_id(self) -> i64 {
@@ -27,6 +29,7 @@ impl Role {
             Self::Reaper => 1,
             Self::Planner => 2,
             Self::Retention => 3,
+            Self::Webhooks => 4,
         }
     }
 
@@ -35,6 +38,7 @@ impl Role {
             Self::Reaper => "reaper",
             Self::Planner => "planner",
             Self::Retention => "retention",
+            Self::Webhooks => "webhooks",
         }
     }
 }
@@ -162,6 +166,27 @@ pub trait StoreExt: Store {
             match self.read(Query::Queues).await? {
                 Reply::Queues(queues) => Ok(queues),
                 _ => Err(mismatch("queues")),
+            }
+        }
+    }
+
+    fn webhooks(&self, counted: bool) -> impl Future<Output = Result<Vec<WebhookView>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Webhooks { counted }).await? {
+                Reply::Webhooks(webhooks) => Ok(webhooks),
+                _ => Err(mismatch("webhooks")),
+            }
+        }
+    }
+
+    fn dead_letters(
+        &self,
+        filter: LetterFilter,
+    ) -> impl Future<Output = Result<Vec<DeadLetter>, StoreError>> + Send {
+        async move {
+            match self.read(Query::DeadLetters(filter)).await? {
+                Reply::DeadLetters(letters) => Ok(letters),
+                _ => Err(mismatch("dead letters")),
             }
         }
     }

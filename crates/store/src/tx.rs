@@ -4,11 +4,13 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Timestamp, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId,
+    Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
+use crate::webhooks::LetterFilter;
 
 /// `child` waits for `parent`, whose end counts under `rule`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +134,24 @@ pub trait Tx {
     async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>>;
     /// Ids of the jobs of a key that are reserved, running or stopping.
     async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>>;
+
+    // Webhooks.
+
+    /// Locks and returns the webhooks that exist.
+    async fn lock_webhooks(&mut self, ids: &[WebhookId]) -> Done<Vec<Webhook>>;
+    /// All webhooks, by id.
+    async fn webhooks(&mut self) -> Done<Vec<Webhook>>;
+    /// Inserts or replaces.
+    async fn put_webhooks(&mut self, webhooks: &[Webhook]) -> Done<()>;
+    /// Removes webhooks with their dead letters.
+    async fn delete_webhooks(&mut self, ids: &[WebhookId]) -> Done<()>;
+    /// Inserts or replaces.
+    async fn put_dead_letters(&mut self, letters: &[DeadLetter]) -> Done<()>;
+    /// Dead letters that match, by webhook and event.
+    async fn dead_letters(&mut self, filter: &LetterFilter) -> Done<Vec<DeadLetter>>;
+    /// How many dead letters each webhook has; those without any are left out.
+    async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>>;
+    async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()>;
 
     // Workers.
 

@@ -54,6 +54,7 @@ struct LoopMetrics {
     reaper_leader: IntGauge,
     planner_leader: IntGauge,
     retention_leader: IntGauge,
+    webhooks_leader: IntGauge,
     tick_seconds: HistogramVec,
 }
 
@@ -196,6 +197,11 @@ impl LoopMetrics {
             reaper_leader: gauge(r, "muster_reaper_leader", "1 while this instance reaps.")?,
             planner_leader: gauge(r, "muster_admission_leader", "1 while this instance plans.")?,
             retention_leader: gauge(r, "muster_retention_leader", "1 while this instance removes old jobs.")?,
+            webhooks_leader: gauge(
+                r,
+                "muster_webhooks_leader",
+                "1 while this instance delivers to webhooks.",
+            )?,
             tick_seconds: histograms(r, "muster_tick_seconds", "Duration of a pass of a loop.", "loop")?,
         })
     }
@@ -337,6 +343,7 @@ impl Metrics {
             Role::Reaper => &self.loops.reaper_leader,
             Role::Planner => &self.loops.planner_leader,
             Role::Retention => &self.loops.retention_leader,
+            Role::Webhooks => &self.loops.webhooks_leader,
         };
         gauge.set(i64::from(leads));
     }

@@ -19,6 +19,7 @@ pub mod stage;
 pub mod submissions;
 pub mod sweeps;
 pub mod times;
+pub mod webhooks;
 pub mod workers;
 
 pub use stage::{Scenario, Stage};
@@ -83,6 +84,11 @@ macro_rules! compliance_suite {
             gates {
                 a_paused_queue_starts_nothing, a_rate_bounds_starts, a_key_bounds_what_runs_at_once,
                 parallel_claims_respect_a_key, the_smallest_limit_of_a_key_counts, why_names_the_gate,
+            }
+            webhooks {
+                a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,
+                a_position_never_goes_back, dead_letters_are_kept_listed_and_removed,
+                dead_letters_are_sent_again_on_request, old_dead_letters_give_way, webhooks_are_bounded,
             }
             workers {
                 register_makes_active, register_again_keeps_the_first_time, heartbeat_of_unknown_worker,

@@ -15,6 +15,7 @@ mod read;
 mod settle;
 mod submit;
 mod sweep;
+mod webhooks;
 mod work;
 mod workers;
 
@@ -86,6 +87,7 @@ pub async fn apply<T: Tx>(
     work.flush().await?;
     claim::apply(&mut work, policy, commands, &mut answers).await?;
     work.flush().await?;
+    webhooks::apply(&mut work, commands, &mut answers).await?;
     work.append_events().await?;
     let (events, wake) = work.into_effects();
     Ok(Applied { answers: answers.finish()?, events, wake })

@@ -54,6 +54,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Edit { .. }
             | Command::Delete { .. }
             | Command::PutQueue(_)
+            | Command::Webhook(_)
             | Command::Sweep(_) => continue,
         };
         answers.put(position, answer);

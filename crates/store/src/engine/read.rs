@@ -7,7 +7,7 @@ use muster_domain::{Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp,
 use muster_planner::{WorkerView, explain};
 
 use super::claim::with_usage;
-use super::preview;
+use super::{preview, webhooks};
 use crate::error::StoreError;
 use crate::query::{JobFilter, JobPage, JobView, Query, Reply, SetCount, SetFilter, SetView, WorkerUsage};
 use crate::tx::Tx;
@@ -28,6 +28,8 @@ pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError>
         Query::Queues => Reply::Queues(tx.queues().await?),
         Query::Sets(filter) => Reply::Sets(sets(tx, filter).await?),
         Query::CancelPreview(ids) => Reply::CancelPreview(preview::cancel(tx, ids).await?),
+        Query::Webhooks { counted } => Reply::Webhooks(webhooks::list(tx, *counted).await?),
+        Query::DeadLetters(filter) => Reply::DeadLetters(tx.dead_letters(filter).await?),
         Query::Why(id) => Reply::Why(why(tx, *id).await?),
     })
 }

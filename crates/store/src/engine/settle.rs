@@ -51,6 +51,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::ReleaseWorker { .. }
             | Command::WorkerHeartbeat { .. }
             | Command::PutQueue(_)
+            | Command::Webhook(_)
             | Command::Sweep(_) => {}
         }
     }

@@ -148,6 +148,11 @@ impl<'t, T: Tx> Work<'t, T> {
         self.events.push(event);
     }
 
+    /// Notes that readers of the log have something to do.
+    pub(crate) const fn note_events(&mut self) {
+        self.wake.events = true;
+    }
+
     /// Notes that claims should be tried again.
     pub(crate) const fn note_room(&mut self) {
         self.wake.work = true;

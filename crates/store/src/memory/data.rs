@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status, Timestamp, Worker,
-    WorkerId,
+    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status,
+    Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 /// The place of a pending job in its shape's queue.
@@ -39,6 +39,8 @@ pub(super) struct Data {
     pub(super) events: BTreeMap<u64, Event>,
     pub(super) events_of: HashMap<JobId, Vec<u64>>,
     pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
+    pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
+    pub(super) dead_letters: BTreeMap<DeliveryId, DeadLetter>,
 }
 
 pub(super) fn queue_key(job: &Job) -> QueueKey {

@@ -6,6 +6,7 @@
 mod data;
 mod sets;
 mod tx;
+mod webhooks;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use muster_domain::{
-    Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status, Timestamp, Worker,
-    WorkerId,
+    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status,
+    Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use super::data::{Data, queue_key};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
 use crate::tx::{Edge, Oldest, Tx, Usage};
+use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
 
@@ -235,6 +236,42 @@ impl Tx for Data {
 
     async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
         Ok(self.holders.get(key).into_iter().flatten().take(limit).copied().collect())
+    }
+
+    async fn lock_webhooks(&mut self, ids: &[WebhookId]) -> Done<Vec<Webhook>> {
+        Ok(ids.iter().filter_map(|id| self.webhooks.get(id).cloned()).collect())
+    }
+
+    async fn webhooks(&mut self) -> Done<Vec<Webhook>> {
+        Ok(self.webhooks.values().cloned().collect())
+    }
+
+    async fn put_webhooks(&mut self, webhooks: &[Webhook]) -> Done<()> {
+        self.webhooks.extend(webhooks.iter().map(|webhook| (webhook.id, webhook.clone())));
+        Ok(())
+    }
+
+    async fn delete_webhooks(&mut self, ids: &[WebhookId]) -> Done<()> {
+        super::webhooks::remove(self, ids);
+        Ok(())
+    }
+
+    async fn put_dead_letters(&mut self, letters: &[DeadLetter]) -> Done<()> {
+        self.dead_letters.extend(letters.iter().map(|letter| (letter.delivery(), letter.clone())));
+        Ok(())
+    }
+
+    async fn dead_letters(&mut self, filter: &LetterFilter) -> Done<Vec<DeadLetter>> {
+        Ok(super::webhooks::letters(self, filter))
+    }
+
+    async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>> {
+        Ok(super::webhooks::count(self))
+    }
+
+    async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()> {
+        self.dead_letters.retain(|id, _| !letters.contains(id));
+        Ok(())
     }
 
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
