@@ -114,7 +114,7 @@ fn named_triggers() -> Vec<(&'static str, Trigger)> {
         ("deadline", Trigger::Expire),
         ("ran too long", Trigger::Overrun),
         ("cancel", cancel()),
-        ("retry", Trigger::Retry),
+        ("retry", Trigger::Retry { needs: Needs::default() }),
     ]
 }
 

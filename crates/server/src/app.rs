@@ -6,6 +6,7 @@ use std::time::Instant;
 use muster_store::Store;
 use tokio::sync::{Semaphore, watch};
 
+use crate::admission::Admission;
 use crate::batcher::Batcher;
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
@@ -21,6 +22,8 @@ pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) batcher: Batcher,
+    /// The gate in front of submissions.
+    pub(crate) admission: Admission,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) hub: Arc<WakeHub>,
     pub(crate) health: Arc<StoreHealth>,

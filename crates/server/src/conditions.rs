@@ -62,7 +62,7 @@ impl RetryBody {
         };
         let on = RetryOn {
             exit_codes: codes("exit_codes", self.exit_codes)?,
-            signals: self.signals.map(signals).transpose()?,
+            signals: self.signals.as_deref().map(signals).transpose()?,
             lost: self.lost.unwrap_or(true),
             timeout: self.timeout.unwrap_or(true),
         };
@@ -80,7 +80,7 @@ fn codes(field: &'static str, codes: Option<Vec<i32>>) -> Result<Option<Vec<i32>
     Ok(Some(codes))
 }
 
-fn signals(names: Vec<String>) -> Result<Vec<i32>, ApiError> {
+fn signals(names: &[String]) -> Result<Vec<i32>, ApiError> {
     if names.len() > MOST_CODES {
         return Err(ApiError::over_limit("signals", MOST_CODES, "entries"));
     }
@@ -166,8 +166,8 @@ pub(crate) fn not_before(
     Ok(at.max(after))
 }
 
-pub(crate) fn if_unmet(text: Option<String>) -> Result<Option<IfUnmet>, ApiError> {
-    match text.as_deref() {
+pub(crate) fn if_unmet(text: Option<&str>) -> Result<Option<IfUnmet>, ApiError> {
+    match text {
         None | Some("") => Ok(None),
         Some("fail") => Ok(Some(IfUnmet::Fail)),
         Some("cancel") => Ok(Some(IfUnmet::Cancel)),

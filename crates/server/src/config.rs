@@ -100,6 +100,8 @@ pub struct ServerConfig {
     pub grace: Duration,
     /// Requests for a change that may wait for the store before new ones are turned away.
     pub queue_capacity: usize,
+    /// Jobs that may wait in all; a submit beyond it is turned away. `None` sets no bound.
+    pub max_queued: Option<u64>,
     /// Open connections beyond which new ones wait.
     pub max_connections: usize,
     /// How long a client may take to send the head of a request.
@@ -128,6 +130,7 @@ impl Default for ServerConfig {
             long_poll_max: Duration::from_secs(60),
             grace: Duration::from_secs(15),
             queue_capacity: 16_384,
+            max_queued: Some(10_000_000),
             max_connections: 10_000,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(60),

@@ -91,6 +91,10 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "worker_not_found", "worker not found")
     }
 
+    pub fn set_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "set_not_found", "no such pipeline or array")
+    }
+
     pub fn gang_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "gang_not_found", "gang not found")
     }

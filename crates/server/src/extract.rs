@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
-use muster_domain::{Caller, JobId, WorkerId};
+use muster_domain::{Caller, JobId, SetId, WorkerId};
 use serde::Serialize;
 
 use crate::app::Shared;
@@ -77,6 +77,19 @@ impl FromRequestParts<Shared> for JobPath {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let segment = path_segment(parts, app).await;
         segment.and_then(|text| text.parse().ok()).map(Self).ok_or_else(ApiError::job_not_found)
+    }
+}
+
+/// The pipeline or array that the path names.
+#[derive(Debug)]
+pub(crate) struct SetPath(pub(crate) SetId);
+
+impl FromRequestParts<Shared> for SetPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let segment = path_segment(parts, app).await;
+        segment.and_then(|text| text.parse().ok()).map(Self).ok_or_else(ApiError::set_not_found)
     }
 }
 

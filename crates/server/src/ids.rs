@@ -1,11 +1,16 @@
 //! Fresh identifiers. The only place that asks for randomness.
 
-use muster_domain::JobId;
+use muster_domain::{JobId, SetId};
 use uuid::Uuid;
 
 /// The id of a new job.
 pub(crate) fn job() -> JobId {
     JobId::from_random(rand::random())
+}
+
+/// The id of a new pipeline or array.
+pub(crate) fn set() -> SetId {
+    SetId::from_random(rand::random())
 }
 
 /// The id of a request.

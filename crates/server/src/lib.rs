@@ -3,6 +3,7 @@
 //! Start one with [`Server::start`]; everything else is reached through HTTP or through the router that
 //! a running server hands out for callers in the same process.
 
+mod admission;
 mod app;
 mod batcher;
 pub mod clock;
@@ -24,6 +25,7 @@ mod metrics;
 mod params;
 mod routes;
 mod server;
+mod set_submission;
 pub mod settings;
 mod submission;
 #[cfg(test)]

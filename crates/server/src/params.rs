@@ -38,6 +38,11 @@ impl Params {
         named.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|part| !part.is_empty())
     }
 
+    /// All values under the name, as they are.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// A whole number, when given.
     pub(crate) fn integer<T: std::str::FromStr>(&self, name: &'static str) -> Result<Option<T>, ApiError> {
         let Some(text) = self.filled(name) else { return Ok(None) };

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::admission::Admission;
 use crate::app::{App, Shared};
 use crate::batcher::{Batcher, CommitterParts};
 use crate::config::ServerConfig;
@@ -118,6 +119,7 @@ impl Server {
             committer: watch::Sender::new(false),
         };
         let app = Arc::new(App {
+            admission: Admission::new(config.max_queued),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             config,
             store,

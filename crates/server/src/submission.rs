@@ -184,7 +184,7 @@ impl SubmitBody {
             max_attempts: check_attempts(self.max_retries)?,
             depends_on: Vec::new(),
             rules: Vec::new(),
-            if_unmet: conditions::if_unmet(self.if_unmet)?,
+            if_unmet: conditions::if_unmet(self.if_unmet.as_deref())?,
             unique: self.unique.map(|unique| unique.check(limits)).transpose()?,
             stop_signal: conditions::stop_signal(self.stop_signal)?,
             timeout: conditions::seconds("timeout_seconds", self.timeout_seconds)?,

@@ -8,7 +8,10 @@ use muster_domain::{DeadLetter, Event, Job, JobId, Queue, Reason, Timestamp, Wor
 
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
-use crate::query::{Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, WorkerUsage};
+use crate::query::{
+    CancelPreview, Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, SetFilter, SetView,
+    WorkerUsage,
+};
 use crate::webhooks::{LetterFilter, WebhookView};
 
 /// A loop that one instance at a time runs.
@@ -130,6 +133,27 @@ pub trait StoreExt: Store {
             match self.read(Query::Events(filter)).await? {
                 Reply::Events(events) => Ok(events),
                 _ => Err(mismatch("events")),
+            }
+        }
+    }
+
+    fn sets(&self, filter: SetFilter) -> impl Future<Output = Result<Vec<SetView>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Sets(filter)).await? {
+                Reply::Sets(sets) => Ok(sets),
+                _ => Err(mismatch("sets")),
+            }
+        }
+    }
+
+    fn cancel_preview(
+        &self,
+        ids: Vec<JobId>,
+    ) -> impl Future<Output = Result<CancelPreview, StoreError>> + Send {
+        async move {
+            match self.read(Query::CancelPreview(ids)).await? {
+                Reply::CancelPreview(preview) => Ok(preview),
+                _ => Err(mismatch("cancel preview")),
             }
         }
     }

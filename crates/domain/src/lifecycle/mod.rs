@@ -98,8 +98,10 @@ pub enum Trigger {
     Cancel {
         message: Option<String>,
     },
-    /// Run a job again that failed or was cancelled, with all its attempts.
-    Retry,
+    /// Run a job again that failed or was cancelled, with all its attempts, once its dependencies allow.
+    Retry {
+        needs: Needs,
+    },
     /// Wait again: a dependency is being run again. The state of all of them is given anew.
     Revive {
         needs: Needs,
@@ -144,7 +146,7 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         Trigger::Expire => stops::expire(job, now),
         Trigger::StopOverdue { patience } => stops::overdue(job, *patience, now),
         Trigger::Cancel { message } => stops::cancel(job, message.as_ref(), now),
-        Trigger::Retry => waiting::retry(job, now),
+        Trigger::Retry { needs } => waiting::retry(job, needs, now),
         Trigger::Revive { needs } => waiting::revive(job, needs, now),
     }
 }

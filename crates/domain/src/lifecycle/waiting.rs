@@ -95,24 +95,24 @@ pub(super) fn dependency_ended(
     };
     needs.count(rule, ended);
     let judged = judge(&job.spec, needs, Some(ancestor));
-    settle(job, judged, now)
+    Ok(settle(job, judged, now))
 }
 
 /// Follows the judgement on a blocked job.
-fn settle(job: &mut Job, judged: Judged, now: Timestamp) -> Outcome {
+fn settle(job: &mut Job, judged: Judged, now: Timestamp) -> Change {
     match judged {
-        Judged::Waiting => Ok(Change::Touched),
+        Judged::Waiting => Change::Touched,
         // A gang task that waits for nothing more still waits for its gang's placement.
         Judged::Ready if job.spec.gang.is_some() => {
             job.phase = Phase::Blocked { needs: Needs::default() };
-            Ok(Change::Touched)
+            Change::Touched
         }
         Judged::Ready => {
             make_ready(job, job.spec.not_before, now);
-            Ok(Change::Happened(EventKind::Unblocked))
+            Change::Happened(EventKind::Unblocked)
         }
-        Judged::Fails(reason) => Ok(Change::Happened(end_failed(job, reason, now))),
-        Judged::Cancelled(reason) => Ok(Change::Happened(end_cancelled(job, reason, now))),
+        Judged::Fails(reason) => Change::Happened(end_failed(job, reason, now)),
+        Judged::Cancelled(reason) => Change::Happened(end_cancelled(job, reason, now)),
     }
 }
 
@@ -167,14 +167,17 @@ pub(super) fn release(job: &mut Job, now: Timestamp) -> Outcome {
     Ok(Change::Happened(EventKind::Released))
 }
 
-pub(super) fn retry(job: &mut Job, now: Timestamp) -> Outcome {
+pub(super) fn retry(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
     match job.phase {
         Phase::Failed { .. } | Phase::Cancelled { .. } => {
             job.attempts = 0;
             job.tried.clear();
             job.lost_on.clear();
             job.outputs = None;
-            make_ready(job, None, now);
+            match needs.verdict() {
+                Verdict::Waiting => job.phase = Phase::Blocked { needs: needs.clone() },
+                Verdict::Satisfied | Verdict::OutOfReach => make_ready(job, None, now),
+            }
             Ok(Change::Happened(EventKind::RetryRequested))
         }
         Phase::Done { .. } => Err(Rejection::AlreadyEnded { status: job.status() }),

@@ -284,7 +284,7 @@ impl Metrics {
                     self.jobs.retried.inc();
                 }
                 RequeueCause::WorkerLost | RequeueCause::Poison { .. } => {
-                    self.jobs.reaped.with_label_values(&["requeued"]).inc()
+                    self.jobs.reaped.with_label_values(&["requeued"]).inc();
                 }
                 RequeueCause::Released => self.jobs.released.inc(),
             },

@@ -49,6 +49,7 @@ pub(crate) async fn submit_batch(
     let (jobs, mut results) = divide(items);
     let asked = jobs.len();
     if asked > 0 {
+        app.admission.admit(app.store.as_ref(), &jobs).await?;
         let command = Command::Submit(Submit { jobs, atomic, set: None });
         let Outcome::Submitted(outcomes) = app.batcher.submit_one(command).await? else {
             return Err(ApiError::internal());

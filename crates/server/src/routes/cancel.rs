@@ -4,10 +4,11 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use muster_domain::{JobId, Rejection, Status};
 use muster_protocol::CancelResult;
-use muster_store::{Command, Outcome};
+use muster_store::{Command, Outcome, StoreExt};
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::extract::{Call, JobPath, json, read_body};
 use crate::lenient::{self, lenient_object};
@@ -24,7 +25,10 @@ lenient_object! {
 /// Cancels a job and everything that waits for it. A running job is told to stop.
 #[utoipa::path(
     post, path = "/jobs/{id}/cancel", tag = "jobs",
-    params(("id" = String, Path), ("message" = Option<String>, Query, description = "Why")),
+    params(
+        ("id" = String, Path), ("message" = Option<String>, Query, description = "Why"),
+        ("dry_run" = Option<bool>, Query, description = "Only say what would end"),
+    ),
     responses((status = 200, description = "What was ended and what was told to stop", body = CancelResult))
 )]
 pub(crate) async fn cancel_job(
@@ -39,6 +43,9 @@ pub(crate) async fn cancel_job(
     if let Some(message) = &message {
         check_text("message", message, MESSAGE_BYTES)?;
     }
+    if call.params.flag("dry_run") {
+        return preview(&app, id).await;
+    }
     let command = Command::Cancel { job: id, message };
     let Outcome::Cancelled { cancelled, stopping } = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
@@ -47,4 +54,16 @@ pub(crate) async fn cancel_job(
     tracing::info!(job_id = %id, request_id = %call.request_id, ended, stopping = stopped, "job cancelled");
     let names = |ids: Vec<muster_domain::JobId>| ids.iter().map(ToString::to_string).collect();
     json(StatusCode::OK, &CancelResult { cancelled: names(cancelled), stopping: names(stopping) })
+}
+
+/// What a cancel would end, those that would follow a running job included.
+async fn preview(app: &App, id: JobId) -> Result<Response, ApiError> {
+    let job = app.store.job(id).await?.ok_or_else(ApiError::job_not_found)?.job;
+    if job.is_terminal() && job.status() != Status::Cancelled {
+        return Err(Rejection::AlreadyEnded { status: job.status() }.into());
+    }
+    let preview = app.store.cancel_preview(vec![id]).await?;
+    let names = |ids: &[JobId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let cancelled = [names(&preview.cancelled), names(&preview.following)].concat();
+    json(StatusCode::OK, &CancelResult { cancelled, stopping: names(&preview.stopping) })
 }

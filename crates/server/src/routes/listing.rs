@@ -64,7 +64,7 @@ pub(crate) async fn list_jobs(State(app): State<Shared>, call: Call) -> Result<R
     Ok(response)
 }
 
-fn limit(params: &Params, most: usize) -> Result<Option<usize>, ApiError> {
+pub(super) fn limit(params: &Params, most: usize) -> Result<Option<usize>, ApiError> {
     match params.integer::<usize>("limit")? {
         Some(0) => Err(ApiError::bad_request("invalid_parameter", "limit must be at least 1").at("limit")),
         limit => Ok(limit.map(|limit| limit.min(most))),
@@ -107,7 +107,7 @@ fn set(params: &Params) -> Result<Option<SetId>, ApiError> {
 }
 
 /// The states that a word of either vocabulary stands for.
-fn statuses_named(name: &str) -> Option<&'static [Status]> {
+pub(super) fn statuses_named(name: &str) -> Option<&'static [Status]> {
     const ALL: [Status; 11] = Status::ALL;
     match name {
         "pending" => Some(&[Status::Pending, Status::Delayed, Status::Held]),

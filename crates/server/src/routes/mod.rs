@@ -1,15 +1,20 @@
 //! The HTTP API, one file for each resource. The table of routes is in `table`, its document in `openapi`.
 
+mod arrays;
 mod batch;
+mod bulk;
 mod cancel;
 mod checkpoint;
 mod claim;
+mod control;
 mod docs;
 mod events;
 mod jobs;
 mod listing;
 mod logs;
 mod openapi;
+mod pipelines;
+mod queues;
 mod reports;
 mod submit;
 mod summary;

@@ -4,8 +4,9 @@
 
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
-    BatchItem, BatchResult, CancelResult, Event, Health, HeartbeatAction, Job, LogAppended, LogGap, LogPiece,
-    LogStream, Problem, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why,
+    ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, Health,
+    HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap, LogPiece, LogStream, Pipeline, Problem,
+    Queue, QueueUpdate, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why,
     Worker,
 };
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ use crate::submission::MAX_AMOUNT;
 
 use super::claim::ClaimAnswer;
 use super::{
-    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, summary, sync,
-    system, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, docs, events, jobs, listing, logs, pipelines,
+    queues, reports, submit, summary, sync, system, workers,
 };
 
 #[derive(OpenApi)]
@@ -29,6 +30,27 @@ use super::{
         submit::submit_job,
         listing::list_jobs,
         batch::submit_batch,
+        bulk::change_many,
+        control::hold_job,
+        control::unhold_job,
+        control::retry_job,
+        control::edit_job,
+        control::delete_job,
+        pipelines::submit_pipeline,
+        pipelines::list_pipelines,
+        pipelines::get_pipeline,
+        pipelines::add_steps,
+        pipelines::cancel_pipeline,
+        pipelines::retry_pipeline,
+        arrays::submit_array,
+        arrays::list_arrays,
+        arrays::get_array,
+        arrays::cancel_array,
+        arrays::retry_array,
+        queues::list_queues,
+        queues::get_queue,
+        queues::put_queue,
+        workers::release_worker,
         claim::claim_next,
         jobs::get_job,
         jobs::why,
@@ -60,7 +82,15 @@ use super::{
         docs::page,
     ),
     components(schemas(
+        ArrayRequest,
         BatchItem,
+        BulkFilter,
+        BulkResult,
+        JobEdit,
+        JobSet,
+        Pipeline,
+        Queue,
+        QueueUpdate,
         BatchResult,
         CancelResult,
         ClaimAnswer,

@@ -35,6 +35,7 @@ pub(crate) async fn submit_job(
         request.idempotency_key = Some(key.to_owned());
     }
     let job = request.into_new_job(&app.config)?;
+    app.admission.admit(app.store.as_ref(), std::slice::from_ref(&job)).await?;
     let command = Command::Submit(Submit { jobs: vec![job], atomic: false, set: None });
     let submitted = match app.batcher.submit_one(command).await? {
         Outcome::Submitted(mut results) => results.pop().ok_or_else(ApiError::internal)??,

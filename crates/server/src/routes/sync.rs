@@ -93,7 +93,7 @@ fn cut(mut message: String) -> String {
 }
 
 /// Outputs are kept as they come if they are an object of a size that a database likes.
-fn outputs(value: Value) -> Option<Arc<str>> {
+fn outputs(value: &Value) -> Option<Arc<str>> {
     let text = value.as_object().map(|_| value.to_string())?;
     (text.len() <= OUTPUT_BYTES).then(|| Arc::from(text))
 }
@@ -121,7 +121,7 @@ impl Speech<'_> {
             let exit = Exit { code: body.exit_code, signal: body.signal };
             let caller = self.caller(lease);
             let message = body.message.map(cut);
-            let outputs = body.outputs.and_then(outputs);
+            let outputs = body.outputs.as_ref().and_then(outputs);
             self.commands.push(Command::Report(Report { job, caller, kind, exit, message, outputs }));
         }
         Ok(())

@@ -9,8 +9,8 @@ use crate::edge;
 use crate::error::ApiError;
 
 use super::{
-    batch, cancel, checkpoint, claim, docs, events, jobs, listing, logs, reports, submit, summary, sync,
-    system, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, docs, events, jobs, listing, logs, pipelines,
+    queues, reports, submit, summary, sync, system, workers,
 };
 
 /// The whole API of one scheduler.
@@ -19,7 +19,11 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/jobs", get(listing::list_jobs).post(submit::submit_job))
         .route("/jobs/batch", post(batch::submit_batch))
         .route("/jobs/next", get(claim::claim_next))
-        .route("/jobs/{id}", get(jobs::get_job))
+        .route("/jobs/bulk/{verb}", post(bulk::change_many))
+        .route("/jobs/{id}", get(jobs::get_job).patch(control::edit_job).delete(control::delete_job))
+        .route("/jobs/{id}/hold", post(control::hold_job))
+        .route("/jobs/{id}/unhold", post(control::unhold_job))
+        .route("/jobs/{id}/retry", post(control::retry_job))
         .route("/jobs/{id}/done", post(reports::report_done))
         .route("/jobs/{id}/fail", post(reports::report_fail))
         .route("/jobs/{id}/release", post(reports::report_release))
@@ -32,9 +36,21 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/jobs/{id}/logs", get(logs::read_logs).post(logs::append_log))
         .route("/jobs/{id}/logs/stream", get(logs::stream_logs))
         .route("/gangs/{id}", get(jobs::get_gang))
+        .route("/pipelines", get(pipelines::list_pipelines).post(pipelines::submit_pipeline))
+        .route("/pipelines/{id}", get(pipelines::get_pipeline))
+        .route("/pipelines/{id}/steps", post(pipelines::add_steps))
+        .route("/pipelines/{id}/cancel", post(pipelines::cancel_pipeline))
+        .route("/pipelines/{id}/retry", post(pipelines::retry_pipeline))
+        .route("/arrays", get(arrays::list_arrays).post(arrays::submit_array))
+        .route("/arrays/{id}", get(arrays::get_array))
+        .route("/arrays/{id}/cancel", post(arrays::cancel_array))
+        .route("/arrays/{id}/retry", post(arrays::retry_array))
+        .route("/queues", get(queues::list_queues))
+        .route("/queues/{name}", get(queues::get_queue).put(queues::put_queue))
         .route("/workers", get(workers::list_workers))
         .route("/workers/register", post(workers::register))
         .route("/workers/{id}/heartbeat", post(workers::worker_heartbeat))
+        .route("/workers/{id}/release", post(workers::release_worker))
         .route("/workers/{id}/sync", post(sync::sync_worker))
         .route("/events", get(events::stream_events))
         .route("/health", get(system::health))

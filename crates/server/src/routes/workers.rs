@@ -105,3 +105,19 @@ pub(crate) async fn list_workers(State(app): State<Shared>) -> Result<Response, 
     let shown: Vec<Worker> = workers.iter().map(view::worker).collect();
     json(StatusCode::OK, &shown)
 }
+
+/// Ends the quarantine of a worker.
+#[utoipa::path(
+    post, path = "/workers/{id}/release", tag = "workers", params(("id" = String, Path)),
+    responses((status = 200, description = "The worker gets work again", body = Worker))
+)]
+pub(crate) async fn release_worker(
+    State(app): State<Shared>,
+    WorkerPath(worker): WorkerPath,
+) -> Result<Response, ApiError> {
+    let Outcome::Worker(worker) = app.batcher.submit_one(Command::ReleaseWorker { worker }).await? else {
+        return Err(ApiError::internal());
+    };
+    let used = muster_domain::Resources::default();
+    json(StatusCode::OK, &view::worker(&WorkerUsage { worker, used, running: 0 }))
+}

@@ -81,6 +81,9 @@ pub struct SchedulerArgs {
     /// The pause between two passes that remove what is older
     #[arg(long, value_name = "TIME", env = "MUSTER_RETENTION_INTERVAL", default_value = "1h", value_parser = positive)]
     pub retention_interval: Duration,
+    /// Jobs that may wait in all before submits are turned away with 429; 0 sets no bound
+    #[arg(long, value_name = "N", env = "MUSTER_MAX_QUEUED", default_value_t = 10_000_000)]
+    pub max_queued: u64,
     /// How long open requests may take to finish at the end
     #[arg(long, value_name = "TIME", env = "MUSTER_DRAIN_TIMEOUT", default_value = "10s", value_parser = any_duration)]
     pub drain_timeout: Duration,
@@ -179,6 +182,7 @@ impl SchedulerArgs {
             log_total: self.log_total_limit.0,
             log_reader_timeout: self.log_reader_timeout,
             retention_interval: self.retention_interval,
+            max_queued: (self.max_queued > 0).then_some(self.max_queued),
             long_poll_max: self.long_poll_max,
             grace: self.preempt_grace,
             header_timeout: self.header_timeout,

@@ -3,6 +3,7 @@
 mod conditions;
 mod events;
 mod inputs;
+mod sets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::clock::to_wire;
 
 pub(crate) use events::event;
+pub(crate) use sets::{pipeline, set};
 
 pub(crate) fn status(status: domain::Status) -> wire::JobStatus {
     match status {

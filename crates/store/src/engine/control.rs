@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use muster_domain::{
-    Change, Edit, Event, EventKind, Hold, Job, JobId, Needs, Queue, Rejection, Status, Timestamp, Trigger,
+    Change, Edit, Event, EventKind, Hold, IfUnmet, Job, JobId, JobSpec, Needs, Queue, Rejection, Status,
+    Timestamp, Trigger,
 };
 
 use super::work::Work;
@@ -44,10 +45,17 @@ fn changed<T: Tx>(work: &mut Work<'_, T>, id: JobId, trigger: &Trigger) -> Answe
 
 /// Runs a job again, and lets those that ended because of it wait for it again.
 async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, StoreError> {
-    if let Some(ancestor) = guilty_ancestor(work, id).await? {
+    let Ok(job) = work.job(id) else { return Ok(Err(Rejection::JobNotFound { id })) };
+    let spec = Arc::clone(&job.spec);
+    let needs = needs(work, &spec).await?;
+    if needs.unmet().is_some() && spec.if_unmet != Some(IfUnmet::Run) {
+        let ended_badly = |parent: &JobId| {
+            work.job(*parent).is_ok_and(|job| matches!(job.status(), Status::Failed | Status::Cancelled))
+        };
+        let ancestor = spec.depends_on.iter().copied().find(ended_badly).unwrap_or(id);
         return Ok(Err(Rejection::EndedByAncestor { ancestor }));
     }
-    let answer = changed(work, id, &Trigger::Retry);
+    let answer = changed(work, id, &Trigger::Retry { needs });
     if answer.is_err() {
         return Ok(answer);
     }
@@ -68,20 +76,8 @@ async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Store
     Ok(answer)
 }
 
-/// The job that ended this one by ending badly itself, so that running this one alone makes no sense.
-async fn guilty_ancestor<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Option<JobId>, StoreError> {
-    let Some(ancestor) = work.job(id).ok().map(Job::root_cause).filter(|ancestor| *ancestor != id) else {
-        return Ok(None);
-    };
-    work.lock([ancestor]).await?;
-    let ended_badly = |job: &Job| matches!(job.status(), Status::Failed | Status::Cancelled);
-    Ok(work.job(ancestor).is_ok_and(ended_badly).then_some(ancestor))
-}
-
-/// Lets a job wait again for dependencies that are run again; true when it does.
-async fn revive<T: Tx>(work: &mut Work<'_, T>, child: JobId) -> Result<bool, StoreError> {
-    let Ok(job) = work.job(child) else { return Ok(false) };
-    let spec = Arc::clone(&job.spec);
+/// How the dependencies of a job stand now.
+async fn needs<T: Tx>(work: &mut Work<'_, T>, spec: &JobSpec) -> Result<Needs, StoreError> {
     work.lock(spec.depends_on.iter().copied()).await?;
     let mut needs = Needs::default();
     for (place, parent) in spec.depends_on.iter().enumerate() {
@@ -92,7 +88,14 @@ async fn revive<T: Tx>(work: &mut Work<'_, T>, child: JobId) -> Result<bool, Sto
             Err(_) => {}
         }
     }
-    let was_blocked = work.job(child).is_ok_and(|job| job.status() == Status::Blocked);
+    Ok(needs)
+}
+
+/// Lets a job wait again for dependencies that are run again; true when it does.
+async fn revive<T: Tx>(work: &mut Work<'_, T>, child: JobId) -> Result<bool, StoreError> {
+    let Ok(job) = work.job(child) else { return Ok(false) };
+    let (spec, was_blocked) = (Arc::clone(&job.spec), job.status() == Status::Blocked);
+    let needs = needs(work, &spec).await?;
     Ok(work.trigger(child, &Trigger::Revive { needs }).is_ok() && !was_blocked)
 }
 

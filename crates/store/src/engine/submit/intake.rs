@@ -111,7 +111,8 @@ impl Intake {
                 self.edges.push(Edge { parent: id, child: new.id, rule });
             }
         }
-        self.add(new, with_dependencies(&new.spec, depends_on, rules), (needs, ancestor), work.now)
+        let spec = with_dependencies(&new.spec, depends_on, rules);
+        Ok(self.add(new, spec, (needs, ancestor), work.now))
     }
 
     fn add(
@@ -120,7 +121,7 @@ impl Intake {
         spec: Arc<JobSpec>,
         (needs, ancestor): (Needs, Option<JobId>),
         now: Timestamp,
-    ) -> Taken {
+    ) -> Found {
         let place = self.jobs.len();
         if let Some(key) = &spec.idempotency_key {
             self.new_keys.insert(key.clone(), place);
@@ -132,7 +133,7 @@ impl Intake {
         let ready_at = spec.not_before.map_or(now, |until| until.max(now));
         let job = Job::new(new.id, spec, phase, now);
         self.jobs.push(Job { hold: new.hold.clone(), member: new.member.clone(), ready_at, ..job });
-        Ok(Found::New(place))
+        Found::New(place)
     }
 
     /// The job that stands for this one: made earlier under the same key, or unfinished under its unique

@@ -1,0 +1,106 @@
+//! Queues: what waits and runs in each, and what operators set of them.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use muster_domain::{self as domain, QueueName, Span};
+use muster_protocol::{Queue, QueueUpdate, RateLimit};
+use muster_store::{Command, Outcome, Query, QueueSettings, Reply, StoreExt};
+
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::extract::{json, read_body};
+use crate::submission::check_text;
+
+fn view(queue: &domain::Queue) -> Queue {
+    Queue {
+        name: queue.name.as_str().to_owned(),
+        paused: queue.paused,
+        max_queued: queue.max_queued,
+        rate: queue.rate.map(|rate| RateLimit { starts: rate.starts, seconds: rate.per.as_secs_f64() }),
+        queued: 0,
+        running: 0,
+    }
+}
+
+fn entry<'q>(queues: &'q mut BTreeMap<String, Queue>, name: &str) -> &'q mut Queue {
+    queues.entry(name.to_owned()).or_insert_with(|| Queue { name: name.to_owned(), ..Queue::default() })
+}
+
+async fn all(app: &App) -> Result<BTreeMap<String, Queue>, ApiError> {
+    let Reply::Queues(set) = app.store.read(Query::Queues).await? else { return Err(ApiError::internal()) };
+    let mut queues: BTreeMap<String, Queue> =
+        set.iter().map(|queue| (queue.name.as_str().to_owned(), view(queue))).collect();
+    let counts = app.store.counts().await?;
+    for (name, count) in &counts.waiting_by_queue {
+        entry(&mut queues, name).queued = *count;
+    }
+    for (name, count) in &counts.held_by_queue {
+        entry(&mut queues, name).running = *count;
+    }
+    Ok(queues)
+}
+
+/// All queues that were set or have unfinished jobs. The default queue has an empty name.
+#[utoipa::path(
+    get, path = "/queues", tag = "queues",
+    responses((status = 200, description = "By name", body = Vec<Queue>))
+)]
+pub(crate) async fn list_queues(State(app): State<Shared>) -> Result<Response, ApiError> {
+    let queues: Vec<Queue> = all(&app).await?.into_values().collect();
+    json(StatusCode::OK, &queues)
+}
+
+/// One queue. One of which nothing is known has no limits and no jobs.
+#[utoipa::path(
+    get, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)),
+    responses((status = 200, description = "The queue", body = Queue))
+)]
+pub(crate) async fn get_queue(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    check_text("name", &name, app.config.limits.name)?;
+    let queue = all(&app).await?.remove(&name);
+    json(StatusCode::OK, &queue.unwrap_or_else(|| Queue { name, ..Queue::default() }))
+}
+
+/// Sets or changes a queue: pause, bound on waiting jobs, rate of starts.
+#[utoipa::path(
+    put, path = "/queues/{name}", tag = "queues", request_body = QueueUpdate, params(("name" = String, Path)),
+    responses((status = 200, description = "The queue", body = Queue))
+)]
+pub(crate) async fn put_queue(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    check_text("name", &name, app.config.limits.name)?;
+    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let update: QueueUpdate = serde_json::from_slice(&bytes).map_err(|_| ApiError::invalid_body())?;
+    let rate = update.rate.map(|rate| rate.map(checked).transpose()).transpose()?;
+    let settings = QueueSettings {
+        name: QueueName::new(name),
+        paused: update.paused,
+        max_queued: update.max_queued,
+        rate,
+    };
+    let Outcome::Queue(queue) = app.batcher.submit_one(Command::PutQueue(settings)).await? else {
+        return Err(ApiError::internal());
+    };
+    app.admission.forget();
+    tracing::info!(queue = %queue.name, paused = queue.paused, "queue set");
+    let shown = all(&app).await?.remove(queue.name.as_str());
+    json(StatusCode::OK, &shown.unwrap_or_else(|| view(&queue)))
+}
+
+fn checked(rate: RateLimit) -> Result<domain::RateLimit, ApiError> {
+    if rate.starts == 0 || !(0.001..=1e8).contains(&rate.seconds) {
+        let message = "rate needs starts of at least 1 and seconds from 0.001 to 100000000";
+        return Err(ApiError::invalid_field("rate", message));
+    }
+    Ok(domain::RateLimit { starts: rate.starts, per: Span::from_micros((rate.seconds * 1e6) as u64) })
+}
