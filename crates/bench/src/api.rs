@@ -114,6 +114,27 @@ impl Api {
         Ok(())
     }
 
+    pub(crate) fn count_running(&mut self) -> Result<usize> {
+        self.each_job("/jobs?status=running&limit=1000", |_| Ok(()))
+    }
+
+    /// Submits a job that no worker takes, reads it and cancels it; returns the milliseconds of each call.
+    pub(crate) fn control_round(&mut self) -> Result<[f64; 3]> {
+        let job = SubmitRequest { tags: vec!["nowhere".to_owned()], ..true_job() };
+        let body = serde_json::to_vec(&job)?;
+        let mut last = Instant::now();
+        let mut lap = || {
+            let before = std::mem::replace(&mut last, Instant::now());
+            before.elapsed().as_secs_f64() * 1_000.0
+        };
+        let id = self.submit(&body)?;
+        let submitted = lap();
+        self.outcome(&id)?;
+        let read = lap();
+        self.0.post(&format!("/jobs/{id}/cancel"), &[])?.success()?;
+        Ok([submitted, read, lap()])
+    }
+
     pub(crate) fn count_pending(&mut self) -> Result<usize> {
         self.each_job("/jobs?status=pending&limit=1000", |_| Ok(()))
     }

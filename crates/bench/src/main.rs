@@ -5,6 +5,7 @@ mod api;
 mod cluster;
 mod http;
 mod limits;
+mod lines;
 mod measure;
 mod metric;
 mod noise;
@@ -31,8 +32,13 @@ fn main() -> Result<ExitCode> {
     // The clock is read before anything else: one of the modes measures when this process began.
     let now = SystemTime::now();
     let mut arguments = env::args_os().skip(1);
-    if arguments.next().is_some_and(|mode| mode == stamp::MODE) {
+    let mode = arguments.next();
+    if mode.as_ref().is_some_and(|mode| mode == stamp::MODE) {
         stamp::send(now, env::args_os().skip(1))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if mode.is_some_and(|mode| mode == lines::MODE) {
+        lines::write(arguments)?;
         return Ok(ExitCode::SUCCESS);
     }
     let settings = Settings::parse();

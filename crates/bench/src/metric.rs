@@ -23,6 +23,11 @@ pub(crate) enum Metric {
     IdleMemory,
     StartUp,
     NoopRate,
+    LogLines,
+    LogControlMedian,
+    LogControlMedianRatio,
+    LogControlTail,
+    LogControlTailRatio,
     EngineSubmit,
     EngineDone,
     Cost(Workload, Part),
@@ -106,6 +111,11 @@ impl Metric {
             Self::IdleMemory => ("f", "  memory, scheduler and worker"),
             Self::StartUp => ("f", "start of the scheduler until ready"),
             Self::NoopRate => ("g", "no-op jobs, submit to done"),
+            Self::LogLines => ("l", "lines of output from 32 jobs, all kept"),
+            Self::LogControlMedian => ("l", "  submit, read or cancel beside it, p50"),
+            Self::LogControlMedianRatio => ("l", "    p50 against the same without output"),
+            Self::LogControlTail => ("l", "  submit, read or cancel beside it, p99"),
+            Self::LogControlTailRatio => ("l", "    p99 against the same without output"),
             Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
             Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
             Self::Cost(workload, part) => (workload.letter(), part.label()),
@@ -124,8 +134,16 @@ impl Metric {
 
     pub(crate) fn unit(self) -> Unit {
         match self {
-            Self::BatchShare | Self::SingleShare | Self::HyperQueueShare => Unit::Ratio,
-            Self::LatencyMedian | Self::LatencyTail | Self::StartUp => Unit::Milliseconds,
+            Self::BatchShare
+            | Self::SingleShare
+            | Self::HyperQueueShare
+            | Self::LogControlMedianRatio
+            | Self::LogControlTailRatio => Unit::Ratio,
+            Self::LatencyMedian
+            | Self::LatencyTail
+            | Self::StartUp
+            | Self::LogControlMedian
+            | Self::LogControlTail => Unit::Milliseconds,
             Self::SubmitMemory => Unit::Bytes,
             Self::Chain | Self::Fan => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,
@@ -135,6 +153,7 @@ impl Metric {
             | Self::SingleRate
             | Self::SubmitRate
             | Self::NoopRate
+            | Self::LogLines
             | Self::EngineSubmit
             | Self::EngineDone
             | Self::SpawnLimit

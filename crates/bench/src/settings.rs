@@ -55,13 +55,15 @@ pub(crate) enum Workload {
     F,
     /// Jobs that do nothing at all, through the whole path
     G,
+    /// Jobs that write thousands of lines a second, and the latency of other calls beside them
+    L,
     /// The store by itself, without HTTP and without a worker
     S,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 8] =
-        [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::S];
+    pub(crate) const ALL: [Self; 9] =
+        [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::L, Self::S];
 
     pub(crate) fn letter(self) -> &'static str {
         match self {
@@ -72,6 +74,7 @@ impl Workload {
             Self::E => "e",
             Self::F => "f",
             Self::G => "g",
+            Self::L => "l",
             Self::S => "s",
         }
     }

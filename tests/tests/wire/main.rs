@@ -15,6 +15,7 @@ mod claims;
 mod configuration;
 mod dependencies;
 mod fencing;
+mod following;
 mod liveness;
 mod logs;
 mod metrics;

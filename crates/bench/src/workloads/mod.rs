@@ -5,6 +5,7 @@ mod cost;
 mod graph;
 mod idle;
 mod latency;
+mod output;
 mod store;
 mod submit;
 mod throughput;
@@ -42,6 +43,7 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::E => graph::chain_and_fan(setting),
         Workload::F => idle::at_rest(setting),
         Workload::G => throughput::no_operation(setting),
+        Workload::L => output::beside_control(setting),
         Workload::S => store::verbs(setting),
     }
 }
