@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use muster_domain::{Caller, Event, Exit, Job, ReportKind};
+use muster_domain::{Caller, Event, Exit, Job, JobId, ReportKind};
 use muster_store::{Answer, Applied, Command, Outcome, Report, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -162,9 +162,11 @@ pub(crate) struct CommitterParts {
     pub(crate) ended: Arc<dyn EndListener>,
 }
 
-/// Told about every event once it is committed.
+/// Told about every event once it is committed, and about jobs that are deleted, which leave no event.
 pub(crate) trait EndListener: Send + Sync + std::fmt::Debug {
     fn committed(&self, event: &Event);
+
+    fn deleted(&self, _job: JobId) {}
 }
 
 /// The task that owns the way to the store.
@@ -309,6 +311,11 @@ impl Committer {
         let mut answers = applied.answers.into_iter();
         for unit in units {
             let mine: Vec<Answer> = answers.by_ref().take(unit.commands.len()).collect();
+            for (command, answer) in unit.commands.iter().zip(&mine) {
+                if let (Command::Delete { job }, Ok(Outcome::Deleted)) = (command, answer) {
+                    parts.ended.deleted(*job);
+                }
+            }
             let delivery =
                 Delivery { answers: mine, as_of: generation + seen_own, queue: self.queue.clone() };
             if let Some(reply) = unit.reply {

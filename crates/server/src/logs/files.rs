@@ -58,7 +58,7 @@ pub(crate) enum Appended {
 pub(crate) struct LogStore {
     pub(super) root: PathBuf,
     shares: Shares,
-    writers: Lanes,
+    writers: Arc<Lanes>,
     readers: Lanes,
     uploads: Semaphore,
     pub(crate) admissions: Admissions,
@@ -75,6 +75,16 @@ impl EndListener for LogStore {
             self.watchers.changed(job);
         }
     }
+
+    /// The output of a job goes with it, behind the back of whoever deleted it.
+    fn deleted(&self, job: JobId) {
+        let (writers, directory) = (Arc::clone(&self.writers), self.directory(job));
+        tokio::spawn(async move {
+            if let Err(error) = writers.run(key(job), move || remove_directory(&directory)).await {
+                tracing::warn!(%error, job_id = %job, "the output of a deleted job could not be removed");
+            }
+        });
+    }
 }
 
 fn key(job: JobId) -> usize {
@@ -89,7 +99,7 @@ impl LogStore {
         Ok(Self {
             root,
             shares: Shares::of(limit),
-            writers: Lanes::start("log-write", WRITERS)?,
+            writers: Arc::new(Lanes::start("log-write", WRITERS)?),
             readers: Lanes::start("log-read", READERS)?,
             uploads: Semaphore::new(UPLOADS),
             admissions: Admissions::default(),
@@ -181,11 +191,7 @@ impl LogStore {
     /// Removes everything that a job has written.
     pub(crate) async fn remove(self: &Arc<Self>, job: JobId) -> io::Result<()> {
         let directory = self.directory(job);
-        let remove = move || match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
-        self.writers.run(key(job), remove).await
+        self.writers.run(key(job), move || remove_directory(&directory)).await
     }
 
     /// Removes what a job has written, but keeps in mind how much it was. Returns the bytes freed.
@@ -295,6 +301,13 @@ fn expire(directory: &Path) -> io::Result<u64> {
         }
     }
     Ok(freed)
+}
+
+fn remove_directory(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn remove_file(path: &Path) -> io::Result<()> {

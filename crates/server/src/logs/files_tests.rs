@@ -151,3 +151,16 @@ async fn what_expires_leaves_its_length() {
     assert_eq!(store.expire(job()).await.unwrap(), 5);
     assert_eq!(content(&store), "<10>");
 }
+
+#[tokio::test]
+async fn a_deleted_job_takes_its_output_with_it() {
+    let (_directory, store) = store(1000);
+    store.append(chunk(0, b"hello")).await.unwrap();
+    crate::batcher::EndListener::deleted(&*store, job());
+    let gone = async {
+        while !store.entries(job()).unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), gone).await.unwrap();
+}
