@@ -33,9 +33,12 @@ pub(crate) const DOCUMENTED: [(&str, &str); 10] = [
         "125",
         "`run` and `wait`: the job failed without an exit code, because it could not be started, its worker was lost or a job that it depends on failed.",
     ),
-    ("130", "`run` and `wait`: the job was cancelled, by Ctrl-C or by anybody else."),
+    (
+        "130",
+        "`run` and `wait`: the job was cancelled, by Ctrl-C or by anybody else. `wait`, `logs -f`: left by Ctrl-C, and the job goes on.",
+    ),
     ("141", "`run`: nobody reads the output any more, so that the job was cancelled."),
-    ("143", "`run`: left because of a second SIGTERM."),
+    ("143", "`run`: left because of a second SIGTERM. `wait`, `logs -f`, `watch`: left because of SIGTERM."),
 ];
 
 /// Whether the job will never run again.

@@ -41,6 +41,7 @@ may have a \"ref\", a name that others in the same file can use in depends_on.";
 const ADD_EXAMPLES: &str = "\
 Examples:
   muster add PIPELINE more.yaml
+  muster add --check PIPELINE more.yaml  only say whether the file is right
 
 The file is like that of a pipeline; its steps may need those that are there.";
 

@@ -1,15 +1,17 @@
 //! `muster logs`.
 
 use jiff::Timestamp;
-use muster_client::LogQuery;
+use muster_client::{Client, LogQuery};
 use muster_protocol::{Job, LogStream};
 
 use crate::args::LogsArgs;
 use crate::exit;
 use crate::follow::{Follower, Sink, Streams, copy, follow};
 use crate::job_reference::{named, resolve};
-use crate::output::note;
+use crate::output::{after_key, note, status};
+use crate::progress::{JobProgress, Until};
 use crate::settings::Settings;
+use crate::signals::Signals;
 
 pub(crate) async fn run(args: &LogsArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
@@ -29,12 +31,18 @@ pub(crate) async fn run(args: &LogsArgs, settings: &Settings) -> anyhow::Result<
     let sink = Sink::new(streams, settings.screen.json, args.timestamps);
     let query = query(args, &job, streams, Timestamp::now());
     if args.follow && args.attempt.is_none() && !exit::is_final(job.status) {
-        if job.attempts == 0 {
-            note(&format!("{id} has not started yet; `muster why {}` says why", args.job));
-        }
+        let until_start = (job.attempts == 0).then(|| tell_waiting(&client, &id, &args.job));
         let first_attempt = job.attempts.max(1);
-        follow(Follower { client, query, first_attempt, sink }).await?;
-        return Ok(exit::OK);
+        let mut signals = Signals::listen()?;
+        let code = tokio::select! {
+            followed = follow(Follower { client, query, first_attempt, sink }) => followed.map(|_| exit::OK)?,
+            code = signals.next() => {
+                after_key();
+                code
+            }
+        };
+        drop(until_start);
+        return Ok(code);
     }
     if job.attempts == 0 && args.attempt.is_none() {
         note(&format!("{id} has not run, so that it has no output"));
@@ -42,6 +50,14 @@ pub(crate) async fn run(args: &LogsArgs, settings: &Settings) -> anyhow::Result<
     }
     copy(client, query, sink).await?;
     Ok(exit::OK)
+}
+
+/// Says what the job waits for, on a terminal for as long as it does.
+fn tell_waiting(client: &Client, id: &str, typed: &str) -> JobProgress {
+    if !status::is_possible() {
+        note(&format!("{id} has not started yet; `muster why {typed}` says why"));
+    }
+    JobProgress::start(client, vec![id.to_owned()], Until::Started)
 }
 
 /// The newest attempt, and when following those after it; since a time, all of them.

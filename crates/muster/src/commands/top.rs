@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &TopArgs, settings: &Settings) -> anyhow::Result<u
         return watch::run(session, settings).await;
     }
     let filter = Filter::parse(&filter).map_err(UsageError)?;
-    let wanted = Wanted { filter, running: PAGE, waiting: 0, ended: 0 };
+    let wanted = Wanted { filter, running: PAGE, waiting: 0, ended: 0, sets: 0 };
     let mut snapshot = watch::read(&settings.client()?, &wanted).await?;
     snapshot.running.jobs.retain(|job| wanted.filter.matches(job));
     args.sort.sort(&mut snapshot.running.jobs);

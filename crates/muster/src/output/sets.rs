@@ -313,7 +313,9 @@ impl Progress {
     }
 
     pub(crate) fn clear(&mut self) {
-        status::clear();
+        if self.wanted {
+            status::clear();
+        }
     }
 }
 

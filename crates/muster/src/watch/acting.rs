@@ -1,6 +1,7 @@
 //! What the keys do to the model.
 
-use muster_protocol::Job;
+use muster_client::status_name;
+use muster_protocol::{Job, JobSet, JobStatus, SetKind};
 
 use super::filter::Filter;
 use super::input::Action;
@@ -38,7 +39,7 @@ impl Model {
             Action::Open => return self.open(),
             Action::Logs => return self.open_logs(),
             Action::Why => return self.ask(|job_id| Request::Explain { job_id, asked: true }),
-            Action::Describe => return self.ask(|job_id| Request::Describe { job_id }),
+            Action::Describe => return self.describe(),
             Action::Cancel => self.ask_cancel(),
             Action::EditFilter => self.mode = Mode::Filter { line: self.filter_line.clone() },
             Action::ClearFilter if !self.filter_line.is_empty() => return self.set_filter(String::new()),
@@ -75,7 +76,18 @@ impl Model {
                 Vec::new()
             }
             Pane::Queues => self.show_only(format!("queue:{key}")),
-            Pane::Sets => Vec::new(),
+            Pane::Sets => match self.selected_set().map(|set| set.kind) {
+                Some(SetKind::Pipeline) => self.show_only(format!("pipeline:{key}")),
+                Some(SetKind::Array) => self.show_only(format!("array:{key}")),
+                None => Vec::new(),
+            },
+        }
+    }
+
+    fn describe(&mut self) -> Vec<Request> {
+        match self.selected_set() {
+            Some(set) => vec![Request::DescribeSet { kind: set.kind, id: set.id.clone() }],
+            None => self.ask(|job_id| Request::Describe { job_id }),
         }
     }
 
@@ -100,28 +112,56 @@ impl Model {
     }
 
     fn ask_cancel(&mut self) {
+        if let Some(set) = self.selected_set().cloned() {
+            return self.ask_cancel_set(&set);
+        }
         let Some(job) = self.job_or_say() else { return };
-        if exit::is_final(job.status) {
-            self.say(format!("the job is {} already", muster_client::status_name(job.status)));
+        if self.has_ended(job.status) {
             return;
         }
         let what = job.name.clone().unwrap_or_else(|| super::view::command(&job));
         let place = job.worker_id.as_deref().map(|worker| format!(" on {worker}")).unwrap_or_default();
         let question = vec![
             format!("Cancel {}?", super::view::short(&job.id)),
-            format!("{what}, {}{place}", muster_client::status_name(job.status)),
+            format!("{what}, {}{place}", status_name(job.status)),
             "Jobs that depend on it may end with it.".to_owned(),
         ];
-        self.mode = Mode::Confirm { job_id: job.id, question };
+        self.mode = Mode::Confirm { then: Box::new(Request::Cancel { job_id: job.id }), question };
+    }
+
+    fn ask_cancel_set(&mut self, set: &JobSet) {
+        if self.has_ended(set.status) {
+            return;
+        }
+        let kind = match set.kind {
+            SetKind::Pipeline => "pipeline",
+            SetKind::Array => "array",
+        };
+        let question = vec![
+            format!("Cancel the whole {kind} {}?", super::view::short(&set.id)),
+            format!("{}, {} jobs", set.name.as_deref().unwrap_or("without a name"), set.size),
+            "All of its jobs that have not ended will.".to_owned(),
+        ];
+        let then = Box::new(Request::CancelSet { kind: set.kind, id: set.id.clone() });
+        self.mode = Mode::Confirm { then, question };
+    }
+
+    /// Says so, if it has.
+    fn has_ended(&mut self, status: JobStatus) -> bool {
+        let ended = exit::is_final(status);
+        if ended {
+            self.say(format!("it is {} already", status_name(status)));
+        }
+        ended
     }
 
     fn act_on_question(&mut self, action: Action) -> Vec<Request> {
-        let Mode::Confirm { job_id, .. } = &self.mode else { return Vec::new() };
-        let job_id = job_id.clone();
+        let Mode::Confirm { then, .. } = &self.mode else { return Vec::new() };
+        let then = Request::clone(then);
         match action {
             Action::Yes => {
                 self.mode = Mode::Lists;
-                vec![Request::Cancel { job_id }]
+                vec![then]
             }
             Action::No => {
                 self.mode = Mode::Lists;

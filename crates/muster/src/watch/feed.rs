@@ -7,16 +7,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_client::{Client, ClientError, EventReader, OutputQuery, status_name};
-use muster_protocol::{Job, LogStream};
+use muster_client::{Client, ClientError, EventReader};
+use muster_protocol::SetKind;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::model::{Message, Request};
+use super::output::follow_output;
 use super::snapshot::{Wanted, read};
-use crate::exit;
-use crate::output::{Screen, job_details, timeline};
+use crate::output::{Screen, array_details, job_details, pipeline_tree, timeline};
 
 /// The least time between two readings.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -26,8 +26,6 @@ const SAFETY: Duration = Duration::from_secs(5);
 const AWAY: Duration = Duration::from_secs(1);
 /// Events beyond this are not worth reading: the stream is opened anew where it is now.
 const MOST_EVENTS: usize = 1000;
-/// How often the job of an attempt that is over is looked at for its next one.
-const NEXT_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// Where answers go.
 pub(super) type News = mpsc::Sender<Message>;
@@ -63,6 +61,12 @@ impl Feed {
             }
             Request::Cancel { job_id } => {
                 tokio::spawn(async move { tell(&news, cancel(&client, &job_id).await).await });
+            }
+            Request::DescribeSet { kind, id } => {
+                tokio::spawn(async move { tell(&news, describe_set(&client, kind, &id).await).await });
+            }
+            Request::CancelSet { kind, id } => {
+                tokio::spawn(async move { tell(&news, cancel_set(&client, kind, &id).await).await });
             }
             Request::OpenLogs { job_id, attempt } => {
                 self.close_logs();
@@ -167,73 +171,36 @@ async fn describe(client: &Client, job_id: &str) -> Result<Message, ClientError>
     Ok(Message::Described { job_id: job.id, lines })
 }
 
+async fn describe_set(client: &Client, kind: SetKind, id: &str) -> Result<Message, ClientError> {
+    let plain = Screen { json: false, colour: false, width: None };
+    let text = match kind {
+        SetKind::Pipeline => pipeline_tree(&client.pipeline(id).await?, Timestamp::now(), plain),
+        SetKind::Array => array_details(&client.array(id).await?, &[], Timestamp::now(), plain),
+    };
+    Ok(Message::Described { job_id: id.to_owned(), lines: text.lines().map(str::to_owned).collect() })
+}
+
 async fn cancel(client: &Client, job_id: &str) -> Result<Message, ClientError> {
     let result = client.cancel(job_id).await?;
-    let count = |jobs: &[String], what: &str| match jobs.len() {
+    Ok(said(result.cancelled.len(), result.stopping.len()))
+}
+
+async fn cancel_set(client: &Client, kind: SetKind, id: &str) -> Result<Message, ClientError> {
+    let result = client.cancel_set(kind, id, false).await?;
+    Ok(said(result.changed.len(), result.stopping.len()))
+}
+
+fn said(cancelled: usize, stopping: usize) -> Message {
+    let count = |number: usize, what: &str| match number {
         0 => None,
         1 => Some(format!("1 job {what}")),
         many => Some(format!("{many} jobs {what}")),
     };
-    let parts = [count(&result.cancelled, "cancelled"), count(&result.stopping, "being stopped")];
-    Ok(Message::Notice(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
-}
-
-/// Hands on the output of one attempt to its end; then waits for the next attempt or the end of the job.
-async fn follow_output(
-    client: &Client,
-    job_id: &str,
-    attempt: u32,
-    news: &News,
-) -> Result<Message, ClientError> {
-    let mut copies = JoinSet::new();
-    for stream in [LogStream::Stdout, LogStream::Stderr] {
-        copies.spawn(copy(client.clone(), job_id.to_owned(), attempt, stream, news.clone()));
-    }
-    while let Some(copied) = copies.join_next().await {
-        if let Ok(Err(error)) = copied {
-            return Ok(ended(job_id, attempt, format!("broke off: {error}")));
-        }
-    }
-    loop {
-        let job = client.job(job_id).await?;
-        if job.attempts > attempt && !exit::is_final(job.status) {
-            return Ok(Message::Attempt { job_id: job_id.to_owned(), number: job.attempts });
-        }
-        if exit::is_final(job.status) || job.attempts != attempt {
-            return Ok(ended(job_id, attempt, how_it_ended(&job, attempt)));
-        }
-        let waiting = format!("attempt {attempt} has ended; the job is {}", status_name(job.status));
-        let _ = news.send(ended(job_id, attempt, waiting)).await;
-        tokio::time::sleep(NEXT_ATTEMPT).await;
-    }
-}
-
-fn ended(job_id: &str, attempt: u32, how: String) -> Message {
-    Message::OutputEnded { job_id: job_id.to_owned(), attempt, how }
-}
-
-fn how_it_ended(job: &Job, attempt: u32) -> String {
-    if job.attempts != attempt {
-        return format!("attempt {attempt} has ended");
-    }
-    let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("{}{reason}", status_name(job.status))
-}
-
-async fn copy(
-    client: Client,
-    job_id: String,
-    attempt: u32,
-    stream: LogStream,
-    news: News,
-) -> Result<(), ClientError> {
-    let query = OutputQuery { job_id: job_id.clone(), stream, attempt: Some(attempt), follow: true };
-    let mut output = client.output(&query).await?;
-    while let Some(bytes) = output.next().await? {
-        let piece = Message::Output { job_id: job_id.clone(), attempt, stream, bytes: bytes.to_vec() };
-        if news.send(piece).await.is_err() {
-            return Ok(());
-        }
-    }
-    Ok(())
+    let parts: Vec<String> =
+        [count(cancelled, "cancelled"), count(stopping, "being stopped")].into_iter().flatten().collect();
+    Message::Notice(if parts.is_empty() {
+        "there was nothing to cancel".to_owned()
+    } else {
+        parts.join(", ")
+    })
 }

@@ -10,11 +10,16 @@ pub(crate) struct Filter {
     pub(crate) name: Option<String>,
     pub(crate) worker: Option<String>,
     pub(crate) tag: Option<String>,
+    pub(crate) pipeline: Option<String>,
+    pub(crate) array: Option<String>,
     /// Empty for any.
     pub(crate) statuses: Vec<JobStatus>,
     /// Lower case; each must be found in the id, name, command, queue or worker of a job.
     pub(crate) words: Vec<String>,
 }
+
+/// What can stand before a colon.
+pub(crate) const KEYS: &str = "queue: name: worker: tag: status: pipeline: array:";
 
 const STATUSES: [JobStatus; 9] = [
     JobStatus::Pending,
@@ -46,8 +51,10 @@ impl Filter {
                 "name" | "n" => filter.name = Some(value),
                 "worker" | "w" => filter.worker = Some(value),
                 "tag" | "t" => filter.tag = Some(value),
+                "pipeline" | "p" => filter.pipeline = Some(value),
+                "array" | "a" => filter.array = Some(value),
                 "status" | "s" => filter.statuses.extend(statuses(&value)?),
-                _ => return Err(format!("{key}: is unknown; there are queue: name: worker: tag: status:")),
+                _ => return Err(format!("{key}: is unknown; there are {KEYS}")),
             }
         }
         Ok(filter)

@@ -50,11 +50,11 @@ pub(crate) const HELP: [(&str, &str); 16] = [
     ("Tab, Shift-Tab, 1-6", "the next list, the one before, or by number"),
     ("Up Down, j k", "move; PgUp PgDn by pages; Home End, g G"),
     ("Enter, l", "open the output of the job, and follow it"),
-    ("", "on a worker or queue: show only its jobs"),
+    ("", "on a worker, queue or pipeline: show only its jobs"),
     ("w", "why does the job wait, or what became of it"),
     ("d", "everything about the job, with its history"),
-    ("c", "cancel the job (asks first)"),
-    ("/", "filter: words, queue:Q name:N worker:W tag:T status:S"),
+    ("c", "cancel the job or pipeline (asks first)"),
+    ("/", "filter: words, queue:Q name:N worker:W status:failed ..."),
     ("Esc", "close what is open; then remove the filter"),
     ("o", "another order of running jobs (top)"),
     ("?", "this page"),
@@ -187,6 +187,7 @@ fn logs(code: KeyCode) -> Option<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::model::Request;
 
     fn key(code: KeyCode) -> KeyEvent {
         KeyEvent::new(code, KeyModifiers::NONE)
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn the_same_key_means_what_fits_to_what_is_open() {
         let filter = Mode::Filter { line: String::new() };
-        let confirm = Mode::Confirm { job_id: "job-1".into(), question: Vec::new() };
+        let confirm = Mode::Confirm { then: Box::new(Request::Quit), question: Vec::new() };
         let q = key(KeyCode::Char('q'));
         assert_eq!(action(q, &Mode::Lists), Some(Action::Quit));
         assert_eq!(action(q, &filter), Some(Action::Type('q')));

@@ -54,6 +54,9 @@ pub(crate) struct LogView {
     lines: VecDeque<LogLine>,
     bytes: usize,
     pub(crate) forgotten: u64,
+    /// Whether output before the first line was left out.
+    pub(crate) is_tail: bool,
+    begun: [bool; 2],
     /// What came after the last end of a line, by stream.
     open: [Vec<u8>; 2],
     /// The first line on the screen; ignored while following.
@@ -76,6 +79,8 @@ impl LogView {
             lines: VecDeque::new(),
             bytes: 0,
             forgotten: 0,
+            is_tail: false,
+            begun: [false; 2],
             open: [Vec::new(), Vec::new()],
             top: 0,
             follow: true,
@@ -88,6 +93,12 @@ impl LogView {
     pub(crate) fn at_attempt(&self, attempt: u32) -> Self {
         let fresh = Self::new(&self.job_id, &self.title, self.attempts.max(attempt));
         Self { attempt, shown: self.shown, ..fresh }
+    }
+
+    /// Notes where in a stream its first bytes are from.
+    pub(crate) fn begin(&mut self, stream: LogStream, offset: u64) {
+        let begun = std::mem::replace(&mut self.begun[slot(stream)], true);
+        self.is_tail |= !begun && offset > 0;
     }
 
     /// Takes the next bytes of a stream.

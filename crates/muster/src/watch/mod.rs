@@ -15,6 +15,7 @@ mod logs;
 mod model;
 #[cfg(test)]
 mod model_tests;
+mod output;
 mod panes;
 mod session;
 mod snapshot;

@@ -4,7 +4,7 @@
 //! it; the time is among what happened.
 
 use jiff::Timestamp;
-use muster_protocol::{Job, LogStream, Why};
+use muster_protocol::{Job, LogStream, SetKind, Why};
 
 use super::filter::Filter;
 use super::input::Action;
@@ -15,6 +15,7 @@ use super::snapshot::{Snapshot, Wanted};
 /// Jobs of each group that are read.
 const PAGE: u32 = 200;
 const ENDED_PAGE: u32 = 50;
+const SETS_PAGE: u32 = 20;
 /// `top` puts running jobs in order, so that it wants as many as one page can have.
 const TOP_PAGE: u32 = 1000;
 /// A remark is shown this long.
@@ -90,7 +91,7 @@ pub(crate) enum Mode {
     },
     /// A question that waits for its answer.
     Confirm {
-        job_id: String,
+        then: Box<Request>,
         question: Vec<String>,
     },
     Help,
@@ -127,6 +128,7 @@ pub(crate) enum Message {
         job_id: String,
         attempt: u32,
         stream: LogStream,
+        offset: u64,
         bytes: Vec<u8>,
     },
     OutputEnded {
@@ -149,6 +151,8 @@ pub(crate) enum Request {
     Explain { job_id: String, asked: bool },
     Describe { job_id: String },
     Cancel { job_id: String },
+    DescribeSet { kind: SetKind, id: String },
+    CancelSet { kind: SetKind, id: String },
     OpenLogs { job_id: String, attempt: u32 },
     CloseLogs,
     Suspend,
@@ -199,11 +203,13 @@ impl Model {
 
     /// What to read for the screen as it is.
     pub(crate) fn wanted(&self) -> Wanted {
-        let (running, waiting, ended) = match self.arrangement {
-            Arrangement::Watch => (PAGE, PAGE, ENDED_PAGE),
-            Arrangement::Top => (TOP_PAGE, 0, 0),
-        };
-        Wanted { filter: self.filter.clone(), running, waiting, ended }
+        let filter = self.filter.clone();
+        match self.arrangement {
+            Arrangement::Watch => {
+                Wanted { filter, running: PAGE, waiting: PAGE, ended: ENDED_PAGE, sets: SETS_PAGE }
+            }
+            Arrangement::Top => Wanted { filter, running: TOP_PAGE, waiting: 0, ended: 0, sets: 0 },
+        }
     }
 
     pub(crate) fn update(&mut self, message: Message) -> Vec<Request> {
@@ -218,8 +224,9 @@ impl Model {
                 let title = super::view::short(&job_id).to_owned();
                 self.mode = Mode::Text { title, lines, top: 0 };
             }
-            Message::Output { job_id, attempt, stream, bytes } => {
+            Message::Output { job_id, attempt, stream, offset, bytes } => {
                 if let Some(view) = self.log_of(&job_id, attempt) {
+                    view.begin(stream, offset);
                     view.feed(stream, &bytes);
                 }
             }

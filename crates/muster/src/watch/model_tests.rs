@@ -1,7 +1,7 @@
 //! What keys and answers do, without a screen.
 
 use jiff::Timestamp;
-use muster_protocol::Why;
+use muster_protocol::{LogStream, SetKind, Why};
 use ratatui::crossterm::event::KeyCode;
 
 use super::model::{Arrangement, Link, Message, Mode, Model, Order, Request};
@@ -119,4 +119,34 @@ fn what_is_read_is_bounded() {
     assert!(watch.running <= 1000 && watch.waiting <= 1000 && watch.ended <= 1000);
     let top = model(Arrangement::Top).wanted();
     assert_eq!((top.waiting, top.ended), (0, 0), "what is not shown is not read");
+}
+
+#[test]
+fn a_pipeline_is_opened_described_and_cancelled_as_a_whole() {
+    let mut model = model(Arrangement::Watch);
+    press(&mut model, KeyCode::Char('4'));
+    let id = "pipe-12345678-1".to_owned();
+    let kind = SetKind::Pipeline;
+    assert_eq!(press(&mut model, KeyCode::Char('d')), [Request::DescribeSet { kind, id: id.clone() }]);
+    assert!(press(&mut model, KeyCode::Char('c')).is_empty());
+    assert!(matches!(&model.mode, Mode::Confirm { question, .. } if question[0].contains("whole pipeline")));
+    assert_eq!(press(&mut model, KeyCode::Char('y')), [Request::CancelSet { kind, id: id.clone() }]);
+    assert!(matches!(press(&mut model, KeyCode::Enter).as_slice(), [Request::Refresh(_)]));
+    assert_eq!(model.filter.pipeline, Some(id));
+}
+
+#[test]
+fn output_that_does_not_begin_at_the_beginning_says_so() {
+    let mut model = model(Arrangement::Watch);
+    press(&mut model, KeyCode::Enter);
+    for (offset, is_tail) in [(0, false), (90, false)] {
+        let stream = LogStream::Stdout;
+        let bytes = b"x\n".to_vec();
+        model.update(Message::Output { job_id: "job-aaaaaaaa-1".into(), attempt: 1, stream, offset, bytes });
+        assert!(matches!(&model.mode, Mode::Logs(view) if view.is_tail == is_tail));
+    }
+    let stream = LogStream::Stderr;
+    let bytes = b"x\n".to_vec();
+    model.update(Message::Output { job_id: "job-aaaaaaaa-1".into(), attempt: 1, stream, offset: 7, bytes });
+    assert!(matches!(&model.mode, Mode::Logs(view) if view.is_tail));
 }

@@ -1,6 +1,6 @@
 //! The lists of the screen, and which entry of each is selected.
 
-use muster_protocol::Job;
+use muster_protocol::{Job, JobSet};
 
 use super::model::{Arrangement, Model};
 
@@ -115,6 +115,12 @@ impl Model {
     /// The selected job of the focused list.
     pub(crate) fn selected_job(&self) -> Option<&Job> {
         self.jobs(self.focus).get(self.selected_index(self.focus))
+    }
+
+    /// The selected pipeline or array, if that list is focused.
+    pub(crate) fn selected_set(&self) -> Option<&JobSet> {
+        let sets = &self.snapshot.as_ref()?.sets;
+        sets.get(self.selected_index(Pane::Sets)).filter(|_| self.focus == Pane::Sets)
     }
 
     /// The key of the selected entry of the focused list.

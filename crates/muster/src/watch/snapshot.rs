@@ -3,9 +3,10 @@
 //! Guarantee: every list is one page.
 
 use muster_client::{Client, ClientError, JobFilter};
-use muster_protocol::{Job, JobSet, JobStatus, Queue, Summary, Worker};
+use muster_protocol::{Job, JobSet, JobStatus, Queue, SetKind, Summary, Worker};
 
 use super::filter::Filter;
+use crate::exit;
 
 /// What a worker has.
 const ACTIVE: [JobStatus; 3] = [JobStatus::Running, JobStatus::Preempting, JobStatus::Reserved];
@@ -20,6 +21,7 @@ pub(crate) struct Wanted {
     /// 0 for what is not shown.
     pub(crate) waiting: u32,
     pub(crate) ended: u32,
+    pub(crate) sets: u32,
 }
 
 /// A page of jobs.
@@ -45,33 +47,57 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// How many jobs have one of these states, whatever the filter.
-    pub(crate) fn count(&self, statuses: &[JobStatus]) -> u64 {
-        let of = |status: &JobStatus| self.summary.jobs.get(muster_client::status_name(*status)).copied();
-        statuses.iter().filter_map(of).sum()
+    pub(crate) fn count(&self, names: &[&str]) -> u64 {
+        names.iter().filter_map(|name| self.summary.jobs.get(*name)).sum()
     }
 
     pub(crate) fn running_count(&self) -> u64 {
-        self.count(&ACTIVE)
+        self.count(&["running", "preempting", "reserved"])
     }
 
+    /// Those that are held or delayed are pending on the wire, and counted apart here.
     pub(crate) fn waiting_count(&self) -> u64 {
-        self.count(&WAITING)
+        self.count(&["pending", "delayed", "held", "blocked", "preempted"])
     }
 }
 
 /// Asks for everything at the same time.
 pub(crate) async fn read(client: &Client, wanted: &Wanted) -> Result<Snapshot, ClientError> {
-    let (summary, workers, running, waiting, ended) = tokio::try_join!(
+    let (summary, workers, running, waiting, ended, known, sets) = tokio::try_join!(
         client.summary(),
         client.workers(),
         page(client, wanted, &ACTIVE, wanted.running),
         page(client, wanted, &WAITING, wanted.waiting),
         page(client, wanted, &ENDED, wanted.ended),
+        async { known(client.queues().await) },
+        sets(client, wanted.sets),
     )?;
-    let mut snapshot = Snapshot { summary, workers, running, waiting, ended, ..Snapshot::default() };
+    let mut snapshot = Snapshot { summary, workers, running, waiting, ended, sets, ..Snapshot::default() };
     snapshot.workers.sort_by(|one, other| one.id.cmp(&other.id));
-    snapshot.queues = queues(&snapshot);
+    snapshot.queues = known.unwrap_or_else(|| queues(&snapshot));
     Ok(snapshot)
+}
+
+/// A scheduler of an older version does without some lists, and is of use without them.
+fn known<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match answer {
+        Ok(list) => Ok(Some(list)),
+        Err(error) if error.status().is_some_and(|status| status.as_u16() == 404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The newest pipelines and arrays; those that have not ended come first.
+async fn sets(client: &Client, limit: u32) -> Result<Vec<JobSet>, ClientError> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let page = async |kind| known(client.sets(kind, Some(limit), None).await);
+    let (pipelines, arrays) = tokio::try_join!(page(SetKind::Pipeline), page(SetKind::Array))?;
+    let mut sets: Vec<JobSet> =
+        [pipelines, arrays].into_iter().flatten().flat_map(|page| page.sets).collect();
+    sets.sort_by_key(|set| (exit::is_final(set.status), std::cmp::Reverse(set.created_at)));
+    Ok(sets)
 }
 
 async fn page(
@@ -92,6 +118,8 @@ async fn page(
             name: filter.name.clone(),
             tag: filter.tag.clone(),
             worker: filter.worker.clone(),
+            pipeline: filter.pipeline.clone(),
+            array: filter.array.clone(),
             limit: Some(limit),
             ..JobFilter::default()
         })

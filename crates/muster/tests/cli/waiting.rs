@@ -62,3 +62,20 @@ fn run_says_what_it_waits_for_until_there_is_output() {
     let screen = terminal.shows(&["left with 0"]);
     assert_eq!(screen.trim_end(), "hello\nleft with 0");
 }
+
+#[test]
+fn logs_say_what_the_job_waits_for_and_are_left_quietly() {
+    let up = Up::start();
+    let gate = up.directory.path().join("gate");
+    let first = up.submit(&["--", "sh", "-c", "while [ ! -e gate ]; do sleep 0.02; done"]);
+    let second = up.submit(&["--after", &first, "--", "sh", "-c", "echo hello; exec sleep 1000"]);
+    let line = format!("muster logs -f {second}; echo left with $?; exec sleep 1000");
+    let terminal = Terminal::start(&up, SMALL, &line);
+    terminal.shows(&["waiting ", " blocked: "]);
+    std::fs::write(gate, "").unwrap();
+    terminal.shows(&["hello"]);
+    terminal.press(&["C-c"]);
+    let screen = terminal.shows(&["left with 130"]);
+    assert_eq!(screen.trim_end(), "hello\n^C\nleft with 130");
+    assert_eq!(up.show(&second)["status"], "running");
+}

@@ -53,6 +53,26 @@ fn jobs_appear_as_they_come_and_everything_is_reached_by_keys() {
 }
 
 #[test]
+fn a_reader_of_the_output_is_taken_to_the_next_attempt_and_through_a_restart() {
+    let mut up = Up::start();
+    let script = "echo begin $MUSTER_ATTEMPT; while [ ! -e gate-$MUSTER_ATTEMPT ]; do sleep 0.02; done; \
+                  echo end $MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT = 2 ]";
+    let job = up.submit(&["--name", "again", "--max-retries", "2", "--", "sh", "-c", script]);
+    up.await_status(&job, "running");
+    let terminal = watch(&up, "");
+    terminal.shows(&["again"]);
+    terminal.press(&["Enter"]);
+    terminal.shows(&["begin 1", "attempt 1 of 1"]);
+    std::fs::write(up.directory.path().join("gate-1"), "").unwrap();
+    terminal.shows(&["begin 2", "attempt 2 of 2", "line 1 of 1"]);
+    up.kill_and_restart();
+    std::fs::write(up.directory.path().join("gate-2"), "").unwrap();
+    terminal.shows(&["begin 2", "end 2", "line 2 of 2", "done"]);
+    terminal.press(&["["]);
+    terminal.shows(&["begin 1", "end 1", "attempt 1 of 2"]);
+}
+
+#[test]
 fn a_job_is_cancelled_after_a_question() {
     let up = Up::start();
     let (running, waiting) = two_jobs(&up);

@@ -6,6 +6,7 @@ use super::Theme;
 use super::command;
 use super::text::fit;
 use crate::output::quantities::{printable, resources, time};
+use crate::watch::filter::KEYS;
 use crate::watch::model::{Mode, Model};
 use crate::watch::panes::Pane;
 
@@ -56,7 +57,7 @@ fn remark(model: &Model) -> Option<String> {
 fn keys(model: &Model, room: usize, theme: Theme) -> Line<'static> {
     if let Mode::Filter { line } = &model.mode {
         let wrong = model.notice.as_ref().map(|(text, _)| format!("   {text}")).unwrap_or_default();
-        let text = format!(" /{line}_{wrong}   Enter shows, Esc leaves; queue: name: worker: tag: status:");
+        let text = format!(" /{line}{wrong}   (Enter shows, Esc leaves) {KEYS}");
         return Line::styled(fit(&text, room, false, theme), theme.strong());
     }
     if let Some((text, _)) = &model.notice {

@@ -1,6 +1,6 @@
 //! The two lines at the top: which scheduler, whether it answers, and the numbers of the whole.
 
-use muster_protocol::{JobStatus, WorkerStatus};
+use muster_protocol::WorkerStatus;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -57,9 +57,14 @@ fn second(model: &Model, room: usize, theme: Theme) -> Line<'static> {
     };
     add(format!("{} running", snapshot.running_count()), theme.strong());
     add(format!("  {} waiting", snapshot.waiting_count()), theme.strong());
-    let blocked = snapshot.count(&[JobStatus::Blocked]);
-    if blocked > 0 {
-        add(format!(" ({blocked} blocked)"), theme.quiet());
+    let apart: Vec<String> = ["blocked", "held", "delayed"]
+        .into_iter()
+        .map(|name| (name, snapshot.count(&[name])))
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if !apart.is_empty() {
+        add(format!(" ({})", apart.join(", ")), theme.quiet());
     }
     let active = snapshot.workers.iter().filter(|worker| worker.status == WorkerStatus::Active).count();
     let all = snapshot.workers.len();

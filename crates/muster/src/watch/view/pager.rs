@@ -44,7 +44,9 @@ fn title(view: &LogView, height: usize, theme: Theme) -> String {
         streams.to_owned(),
         format!("line {last} of {count}"),
     ];
-    if view.forgotten > 0 {
+    if view.is_tail {
+        parts.push("older output: muster logs".to_owned());
+    } else if view.forgotten > 0 {
         parts.push(format!("{} older lines not kept", view.forgotten));
     }
     format!(" {}", parts.join(theme.separator()))

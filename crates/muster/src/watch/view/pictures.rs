@@ -221,13 +221,20 @@ fn output_is_shown_over_the_whole_screen() {
     assert_shows(&picture(&mut model, 80, 10), &["no output yet", "following"]);
     for (stream, bytes) in [(LogStream::Stdout, "one\ntwo\n"), (LogStream::Stderr, "wrong\n")] {
         let bytes = bytes.as_bytes().to_vec();
-        model.update(Message::Output { job_id: "job-aaaaaaaa-1".into(), attempt: 1, stream, bytes });
+        model.update(Message::Output {
+            job_id: "job-aaaaaaaa-1".into(),
+            attempt: 1,
+            stream,
+            offset: 0,
+            bytes,
+        });
     }
     assert_shows(&picture(&mut model, 80, 10), &["\n one\n two\n!wrong\n", "line 3 of 3"]);
     let other = Message::Output {
         job_id: "job-x".into(),
         attempt: 1,
         stream: LogStream::Stdout,
+        offset: 0,
         bytes: b"alien\n".into(),
     };
     model.update(other);
