@@ -104,6 +104,8 @@ fn start(lease: u64, program: &str) -> StartSpec {
         env: vec![("MUSTER_LEASE".to_owned(), lease.to_string())],
         cwd: "/".to_owned(),
         grace_ms: 0,
+        stop_signal: None,
+        timeout_ms: None,
         note: String::new(),
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment;
 use crate::keeper::{Key, StartSpec};
+use crate::stop_signal;
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
 const DEMO_PREFIX: &str = "demo:";
@@ -52,9 +53,16 @@ pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration)
         env: environment::of_job(job),
         cwd: cwd.to_string_lossy().into_owned(),
         grace_ms,
+        stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),
+        timeout_ms: job.timeout_seconds.and_then(timeout_ms),
         // A note of two numbers always has a JSON form.
         note: serde_json::to_string(&note).unwrap_or_default(),
     }
+}
+
+/// Rounded up, so that nothing is stopped too early.
+fn timeout_ms(seconds: f64) -> Option<u64> {
+    (seconds > 0.0).then(|| (seconds * 1e3).ceil() as u64)
 }
 
 fn argv(job: &Job) -> Vec<String> {
@@ -104,6 +112,16 @@ mod tests {
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
         assert_eq!(read_note(&given.note, Duration::ZERO), Note { attempt: 2, grace_ms: 3_000 });
         assert_eq!(spec(&json!({"working_dir": "sub"})).cwd, "/home/w/sub");
+    }
+
+    #[test]
+    fn timeout_and_signal_are_optional() {
+        let plain = spec(&json!({}));
+        assert_eq!((plain.timeout_ms, plain.stop_signal), (None, None));
+        let given = spec(&json!({"timeout_seconds": 1.0005, "stop_signal": "SIGINT"}));
+        assert_eq!((given.timeout_ms, given.stop_signal), (Some(1_001), Some(2)));
+        assert_eq!(spec(&json!({"timeout_seconds": 1e300})).timeout_ms, Some(u64::MAX));
+        assert_eq!(spec(&json!({"timeout_seconds": 0})).timeout_ms, None);
     }
 
     #[test]

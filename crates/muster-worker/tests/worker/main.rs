@@ -8,3 +8,4 @@ mod running;
 mod scheduler;
 mod stopping;
 mod surviving;
+mod times;

@@ -15,6 +15,7 @@ use muster_protocol::{
     JobReport, LogAppended, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse, Worker,
     WorkerStatus,
 };
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// How long anything may take before a test fails.
@@ -162,6 +163,15 @@ impl Scheduler {
 
     /// Orders a job to stop.
     pub(crate) fn stop(&self, id: &str, grace_ms: u64) {
+        self.order(id, grace_ms, None);
+    }
+
+    /// Orders a job to stop by a signal of the scheduler's choice.
+    pub(crate) fn stop_by(&self, id: &str, grace_ms: u64, signal: Signal) {
+        self.order(id, grace_ms, Some(signal as i32));
+    }
+
+    fn order(&self, id: &str, grace_ms: u64, signal: Option<i32>) {
         let lease = id.trim_start_matches("job-").parse().unwrap();
         let order = StopOrder {
             job_id: id.to_owned(),
@@ -169,7 +179,7 @@ impl Scheduler {
             preemption_epoch: 1,
             reason: "test".into(),
             grace_ms,
-            signal: None,
+            signal,
         };
         self.with(|inner| inner.orders.push(order));
     }

@@ -65,7 +65,8 @@ impl Agent {
                 Some(held) if matches!(held.stage, Stage::Queued | Stage::Running) => {
                     tracing::info!(job_id = %order.job_id, reason = %order.reason, "stopping a job by order");
                     let cause = StopCause::Order;
-                    self.executor.send(ToKeeper::Stop { key, grace_ms: order.grace_ms, cause });
+                    let (grace_ms, signal) = (order.grace_ms, order.signal);
+                    self.executor.send(ToKeeper::Stop { key, grace_ms, cause, signal });
                 }
                 Some(_) => {}
                 None => {
@@ -132,6 +133,7 @@ impl Agent {
         }
         held.lost = true;
         tracing::warn!(job_id = %key.job_id, lease = key.lease, message, "the lease is lost, stopping the job");
-        self.executor.send(ToKeeper::Stop { key: key.clone(), grace_ms: 0, cause: StopCause::LeaseLost });
+        let cause = StopCause::LeaseLost;
+        self.executor.send(ToKeeper::Stop { key: key.clone(), grace_ms: 0, cause, signal: None });
     }
 }

@@ -143,7 +143,8 @@ impl Agent {
             let own = self.held.get(&key).map_or(0, |held| held.note.grace_ms);
             let grace_ms = grace_ms.unwrap_or(own);
             longest = longest.max(grace_ms);
-            self.executor.send(ToKeeper::Stop { key, grace_ms, cause: StopCause::Shutdown });
+            let cause = StopCause::Shutdown;
+            self.executor.send(ToKeeper::Stop { key, grace_ms, cause, signal: None });
         }
         longest
     }

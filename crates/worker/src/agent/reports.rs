@@ -10,6 +10,8 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
         (Some(StopCause::LeaseLost), _) => return None,
         // Whatever it exits with after a stop order, it did not end by itself.
         (Some(StopCause::Order), _) => (ReportKind::Preempted, None),
+        // Nor did it after its time was over, even if it cleaned up and exited with 0.
+        (Some(StopCause::Timeout), _) => (ReportKind::TimedOut, None),
         (Some(StopCause::Shutdown), _) => {
             (ReportKind::Released, Some("the worker is shutting down".to_owned()))
         }
@@ -78,6 +80,8 @@ mod tests {
         assert_eq!(kind(Outcome::Withdrawn, StopCause::Order), Some(ReportKind::Preempted));
         assert_eq!(kind(Outcome::Signalled(15), StopCause::Shutdown), Some(ReportKind::Released));
         assert_eq!(kind(Outcome::Signalled(9), StopCause::Fence), Some(ReportKind::Released));
+        assert_eq!(kind(Outcome::Exited(0), StopCause::Timeout), Some(ReportKind::TimedOut));
+        assert_eq!(kind(Outcome::Signalled(9), StopCause::Timeout), Some(ReportKind::TimedOut));
         assert_eq!(kind(Outcome::Exited(0), StopCause::LeaseLost), None);
         assert_eq!(report(Outcome::Withdrawn, None).unwrap().kind, ReportKind::Released);
     }

@@ -1,4 +1,6 @@
-//! Deadlines: the kill after a grace period, the fence, and the end of a keeper that nobody needs.
+//! Deadlines: timeouts, the kill after a grace period, the fence, and the end of a keeper that nobody needs.
+//!
+//! All of them are times of one clock that only goes forward; what the wall clock says has no part in it.
 
 use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -9,7 +11,7 @@ use super::message::{Key, StopCause};
 use super::outputs::remove_empty;
 use super::signals;
 use super::socket::socket_path;
-use super::table::{Life, State, Table};
+use super::table::{Life, State, StopWith, Table};
 
 /// The condition variable's clock stands still while the machine sleeps, so deadlines are looked at
 /// this often although each has its own wake-up.
@@ -29,6 +31,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
         if signals::terminate_requested() && state.agent.is_none() {
             stop_everything(&mut state);
         }
+        enforce_timeouts(&mut state, now);
         enforce_fence(&mut state, now);
         kill_overdue(&mut state, now);
         if state.agent.is_none() && may_end(&state, now) {
@@ -65,7 +68,19 @@ fn end_processes<'a>(table: &'a Table, mut state: MutexGuard<'a, State>) {
 /// A keeper without agent that is told to end stops its jobs the way an agent would.
 fn stop_everything(state: &mut State) {
     for (key, grace_ms) in live_jobs(state) {
-        state.stop(&key, grace_ms, StopCause::Shutdown);
+        state.stop(&key, StopWith { grace_ms, cause: StopCause::Shutdown, signal: None });
+    }
+}
+
+/// A process that ended by itself is left alone, however late its end was noticed.
+fn enforce_timeouts(state: &mut State, now: u64) {
+    let over = state.jobs.iter().filter(|(_, entry)| match entry.life {
+        Life::Running { until_ns: Some(until), .. } => entry.stop.is_none() && now >= until,
+        Life::Queued(_) | Life::Starting | Life::Running { .. } | Life::Ended(_) => false,
+    });
+    let over: Vec<_> = over.map(|(key, entry)| (key.clone(), entry.grace_ms)).collect();
+    for (key, grace_ms) in over {
+        state.stop(&key, StopWith { grace_ms, cause: StopCause::Timeout, signal: None });
     }
 }
 
@@ -79,8 +94,8 @@ fn enforce_fence(state: &mut State, now: u64) {
     let Some(fence) = state.fence else { return };
     for (key, grace_ms) in live_jobs(state) {
         if now >= polite_at(fence.deadline_ns, fence.ttl_ms, grace_ms) {
-            let left_ms = fence.deadline_ns.saturating_sub(now) / 1_000_000;
-            state.stop(&key, left_ms, StopCause::Fence);
+            let grace_ms = fence.deadline_ns.saturating_sub(now) / 1_000_000;
+            state.stop(&key, StopWith { grace_ms, cause: StopCause::Fence, signal: None });
         }
     }
 }
@@ -92,7 +107,7 @@ fn live_jobs(state: &State) -> Vec<(Key, u64)> {
 
 fn kill_overdue(state: &mut State, now: u64) {
     for entry in state.jobs.values_mut() {
-        if let (Life::Running { pid }, Some(stop)) = (&entry.life, &mut entry.stop)
+        if let (Life::Running { pid, .. }, Some(stop)) = (&entry.life, &mut entry.stop)
             && !stop.killed
             && now >= stop.kill_at_ns
         {
@@ -118,7 +133,10 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
             (Life::Ended(_), _) => {}
             (_, Some(stop)) if !stop.killed => consider(stop.kill_at_ns),
             (_, Some(_)) => {}
-            (_, None) => {
+            (life, None) => {
+                if let Life::Running { until_ns: Some(until), .. } = life {
+                    consider(*until);
+                }
                 if let Some(fence) = state.fence {
                     consider(polite_at(fence.deadline_ns, fence.ttl_ms, entry.grace_ms));
                 }
@@ -129,4 +147,52 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
         consider(state.agent_gone_at_ns.saturating_add(ms(state.linger_ms)).max(now + ms(100)));
     }
     earliest.map(|at| Duration::from_nanos(at.saturating_sub(now)).min(LONGEST_WAIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    use std::process::Command;
+
+    use super::super::message::{Files, StartSpec, ToKeeper};
+    use super::*;
+
+    fn spec(key: &Key) -> StartSpec {
+        StartSpec {
+            key: key.clone(),
+            argv: Vec::new(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            grace_ms: 60_000,
+            stop_signal: Some(2),
+            timeout_ms: Some(3_600_000),
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_timeout_counts_from_the_start_of_the_process_and_uses_the_signal_of_the_job() {
+        let table = Table::default();
+        let key = Key { job_id: "job".into(), lease: 1 };
+        table.lock().agent = Some(1);
+        table.apply(1, vec![ToKeeper::Start(Box::new(spec(&key)))]);
+        let mut state = table.lock();
+        enforce_timeouts(&mut state, u64::MAX);
+        assert!(state.jobs[&key].stop.is_none(), "a queued job has not begun to count");
+        state.next_start(0).unwrap();
+        drop(state);
+
+        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let before = boottime_ns();
+        table.started(&key, child.id(), Files::default());
+        // The agent that ordered it is gone.
+        table.lock().agent = None;
+        let mut state = table.lock();
+        enforce_timeouts(&mut state, before + ms(3_599_000));
+        assert!(state.jobs[&key].stop.is_none());
+        assert!(next_deadline(&state, before).is_some());
+        enforce_timeouts(&mut state, boottime_ns() + ms(3_600_000));
+        assert_eq!(state.jobs[&key].stop.unwrap().cause, StopCause::Timeout);
+        assert_eq!(child.wait().unwrap().signal(), Some(2));
+    }
 }

@@ -34,8 +34,14 @@ pub struct StartSpec {
     /// On top of the environment given in the greeting.
     pub env: Vec<(String, String)>,
     pub cwd: String,
-    /// Between the polite signal and the kill, when the fence stops the job.
+    /// Between the polite signal and the kill, when the keeper stops the job by itself.
     pub grace_ms: u64,
+    /// The polite signal; SIGTERM when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<i32>,
+    /// How long the process may live, counted from its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// What the agent wants to know again after its own restart.
     pub note: String,
 }
@@ -52,6 +58,8 @@ pub enum StopCause {
     LeaseLost,
     /// The agent could not renew the lease in time.
     Fence,
+    /// The process has lived as long as it may.
+    Timeout,
 }
 
 /// From the agent to the keeper.
@@ -70,6 +78,9 @@ pub enum ToKeeper {
         key: Key,
         grace_ms: u64,
         cause: StopCause,
+        /// The polite signal, where it is not the one given at the start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
     },
     /// Takes back a job that has not been started; one that has goes on.
     Withdraw {

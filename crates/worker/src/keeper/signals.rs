@@ -5,18 +5,19 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::{
-    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, killpg, sigaction, sigprocmask,
-};
-use nix::unistd::Pid;
+use nix::libc;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
 
-static TERMINATE: AtomicBool = AtomicBool::new(false);
+/// The polite signal of jobs that name none.
+pub(super) const TERMINATE: i32 = libc::SIGTERM;
 
-extern "C" fn note_terminate(_: nix::libc::c_int) {
-    TERMINATE.store(true, Ordering::Relaxed);
+static TERMINATE_CAME: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_terminate(_: libc::c_int) {
+    TERMINATE_CAME.store(true, Ordering::Relaxed);
 }
 
-extern "C" fn ignore(_: nix::libc::c_int) {}
+extern "C" fn ignore(_: libc::c_int) {}
 
 /// A service manager that stops a worker signals all of its processes. The agent decides what becomes
 /// of the jobs; the keeper must live until it has.
@@ -28,7 +29,7 @@ pub(super) fn install() -> nix::Result<()> {
     handle(Signal::SIGTERM, note_terminate)
 }
 
-fn handle(signal: Signal, handler: extern "C" fn(nix::libc::c_int)) -> nix::Result<()> {
+fn handle(signal: Signal, handler: extern "C" fn(libc::c_int)) -> nix::Result<()> {
     let action = SigAction::new(SigHandler::Handler(handler), SaFlags::SA_RESTART, SigSet::empty());
     #[expect(
         unsafe_code,
@@ -41,23 +42,26 @@ fn handle(signal: Signal, handler: extern "C" fn(nix::libc::c_int)) -> nix::Resu
 
 /// Whether a SIGTERM has come.
 pub(super) fn terminate_requested() -> bool {
-    TERMINATE.load(Ordering::Relaxed)
+    TERMINATE_CAME.load(Ordering::Relaxed)
 }
 
 /// Asks a process group to end. A stopped process could not act on it, hence the SIGCONT.
-pub(super) fn ask_to_stop(group: u32) {
-    send(group, Signal::SIGTERM);
-    send(group, Signal::SIGCONT);
+pub(super) fn ask_to_stop(group: u32, signal: i32) {
+    send(group, signal);
+    send(group, libc::SIGCONT);
 }
 
 /// Ends a process group.
 pub(super) fn kill(group: u32) {
-    send(group, Signal::SIGKILL);
+    send(group, libc::SIGKILL);
 }
 
-fn send(group: u32, signal: Signal) {
+/// Takes numbers, because real-time signals have no names.
+fn send(group: u32, signal: i32) {
     if let Ok(group) = i32::try_from(group) {
-        // The group may be gone already, which is what the signal was for.
-        let _ = killpg(Pid::from_raw(group), signal);
+        #[expect(unsafe_code, reason = "the safe wrapper does not know real-time signals")]
+        // SAFETY: the call takes two integers and touches no memory of ours. The group may be gone already,
+        // which is what the signal was for.
+        let _ = unsafe { libc::killpg(group, signal) };
     }
 }

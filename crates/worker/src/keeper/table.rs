@@ -62,6 +62,8 @@ pub(super) struct Fence {
 pub(super) struct Entry {
     pub(super) note: String,
     pub(super) grace_ms: u64,
+    stop_signal: i32,
+    timeout_ms: Option<u64>,
     pub(super) stop: Option<Stop>,
     pub(super) files: Files,
     pub(super) life: Life,
@@ -71,6 +73,7 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stop {
     pub(super) cause: StopCause,
+    signal: i32,
     pub(super) kill_at_ns: u64,
     pub(super) killed: bool,
 }
@@ -83,8 +86,19 @@ pub(super) enum Life {
     Starting,
     Running {
         pid: u32,
+        /// When it has lived as long as it may.
+        until_ns: Option<u64>,
     },
     Ended(End),
+}
+
+/// An order to stop a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StopWith {
+    pub(super) grace_ms: u64,
+    pub(super) cause: StopCause,
+    /// The job's own when absent.
+    pub(super) signal: Option<i32>,
 }
 
 impl Table {
@@ -121,15 +135,21 @@ impl Table {
     /// Records that a slot has made a process of a job.
     pub(super) fn started(&self, key: &Key, pid: u32, files: Files) {
         let mut state = self.lock();
+        let now_ns = boottime_ns();
+        let timer_due_ns = state.timer_due_ns;
         let Some(entry) = state.jobs.get_mut(key) else { return };
-        entry.life = Life::Running { pid };
+        let until_ns = entry.timeout_ms.map(|timeout| now_ns.saturating_add(ms(timeout)));
+        entry.life = Life::Running { pid, until_ns };
         entry.files = files.clone();
         if let Some(stop) = entry.stop {
             // The order came while the process was being made.
-            signals::ask_to_stop(pid);
-            if stop.kill_at_ns <= boottime_ns() {
+            signals::ask_to_stop(pid, stop.signal);
+            if stop.kill_at_ns <= now_ns {
                 signals::kill(pid);
             }
+        }
+        if until_ns.is_some_and(|until| until < timer_due_ns) {
+            self.timer.notify_one();
         }
         state.outbox.push(FromKeeper::Started { key: key.clone(), pid, files });
         self.outbox.notify_one();
@@ -178,7 +198,9 @@ impl State {
                 self.outbox = vec![FromKeeper::Welcome { pid: std::process::id(), jobs: self.adopted() }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
-            ToKeeper::Stop { key, grace_ms, cause } => self.stop(&key, grace_ms, cause),
+            ToKeeper::Stop { key, grace_ms, cause, signal } => {
+                self.stop(&key, StopWith { grace_ms, cause, signal });
+            }
             ToKeeper::Withdraw { key } => self.withdraw(&key, None),
             ToKeeper::Fence { deadline_ns, ttl_ms } => {
                 self.fence = Some(Fence { deadline_ns, ttl_ms });
@@ -203,10 +225,12 @@ impl State {
     fn enqueue(&mut self, spec: Box<StartSpec>) {
         let key = spec.key.clone();
         if let Slot::Vacant(vacant) = self.jobs.entry(key.clone()) {
-            let (note, grace_ms) = (spec.note.clone(), spec.grace_ms);
+            let grace_ms = spec.grace_ms;
             vacant.insert(Entry {
-                note,
+                note: spec.note.clone(),
                 grace_ms,
+                stop_signal: spec.stop_signal.unwrap_or(signals::TERMINATE),
+                timeout_ms: spec.timeout_ms,
                 stop: None,
                 files: Files::default(),
                 life: Life::Queued(spec),
@@ -218,21 +242,22 @@ impl State {
     }
 
     /// Sends the polite signal once; a later order can only bring the kill forward.
-    pub(super) fn stop(&mut self, key: &Key, grace_ms: u64, cause: StopCause) {
-        let kill_at_ns = boottime_ns().saturating_add(ms(grace_ms));
+    pub(super) fn stop(&mut self, key: &Key, how: StopWith) {
+        let kill_at_ns = boottime_ns().saturating_add(ms(how.grace_ms));
         self.timer_stale |= kill_at_ns < self.timer_due_ns;
         let Some(entry) = self.jobs.get_mut(key) else { return };
         match (&entry.life, &mut entry.stop) {
             (Life::Ended(_), _) => {}
-            (Life::Queued(_), _) => self.withdraw(key, Some(cause)),
+            (Life::Queued(_), _) => self.withdraw(key, Some(how.cause)),
             (Life::Starting | Life::Running { .. }, Some(stop)) => {
                 stop.kill_at_ns = stop.kill_at_ns.min(kill_at_ns);
             }
             (life @ (Life::Starting | Life::Running { .. }), none) => {
-                if let Life::Running { pid } = life {
-                    signals::ask_to_stop(*pid);
+                let signal = how.signal.unwrap_or(entry.stop_signal);
+                if let Life::Running { pid, .. } = life {
+                    signals::ask_to_stop(*pid, signal);
                 }
-                *none = Some(Stop { cause, kill_at_ns, killed: false });
+                *none = Some(Stop { cause: how.cause, signal, kill_at_ns, killed: false });
             }
         }
     }
@@ -311,7 +336,7 @@ impl State {
     /// Kills every process group; used when the keeper itself is about to end.
     pub(super) fn kill_all(&self) {
         for entry in self.jobs.values() {
-            if let Life::Running { pid } = entry.life {
+            if let Life::Running { pid, .. } = entry.life {
                 signals::kill(pid);
             }
         }
@@ -333,7 +358,16 @@ mod tests {
 
     fn spec(lease: u64) -> StartSpec {
         let (argv, env) = (vec!["true".to_owned()], Vec::new());
-        StartSpec { key: key(lease), argv, env, cwd: "/".into(), grace_ms: 1_000, note: lease.to_string() }
+        StartSpec {
+            key: key(lease),
+            argv,
+            env,
+            cwd: "/".into(),
+            grace_ms: 1_000,
+            stop_signal: None,
+            timeout_ms: None,
+            note: lease.to_string(),
+        }
     }
 
     /// A table with an agent and these jobs queued.
@@ -399,7 +433,10 @@ mod tests {
     #[test]
     fn a_stop_of_a_queued_job_is_its_end() {
         let table = table(1..=1);
-        table.apply(1, vec![ToKeeper::Stop { key: key(1), grace_ms: 0, cause: StopCause::Order }]);
+        table.apply(
+            1,
+            vec![ToKeeper::Stop { key: key(1), grace_ms: 0, cause: StopCause::Order, signal: None }],
+        );
         assert_eq!(ends(&table.lock()), [(1, Some(StopCause::Order))]);
         assert!(table.lock().queue.is_empty());
     }
