@@ -7,6 +7,7 @@
 pub mod amounts;
 mod document;
 mod elements;
+mod escapes;
 mod fields;
 mod graph;
 mod indices;

@@ -160,6 +160,9 @@ fn json_mappings_of_steps_anchors_and_merges_are_fine() {
     assert_eq!(document.steps[1].job.argv, ["x", "a/b/c"]);
     assert_eq!(document.steps[1].needs[0].step, "a");
 
+    let emoji = read(r#"{"steps": [{"name": "a", "run": "echo \ud83d\ude00"}]}"#);
+    assert_eq!(emoji.steps[0].job.command, "echo \u{1f600}");
+
     let mapped = read("steps:\n  a: {run: x}\n  b:\n    run: y\n    needs: a\n");
     assert_eq!(
         mapped.steps.iter().map(|step| (step.name.as_str(), step.line)).collect::<Vec<_>>(),

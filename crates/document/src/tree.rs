@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
+use crate::escapes;
 use crate::mistake::{Mistakes, Position, quoted};
 use crate::node::{Content, Entry, Node, Scalar};
 
@@ -20,7 +21,8 @@ const MERGE: &str = "<<";
 /// The one document of the text, or nothing when the mistakes say why.
 pub(crate) fn read(text: &str, mistakes: &mut Mistakes) -> Option<Node> {
     // A mark at the very beginning says in which order bytes come; it is no part of the text.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = escapes::joined(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let text = text.as_ref();
     let mut builder =
         Builder { mistakes, open: Vec::new(), anchors: BTreeMap::new(), aliased: 0, root: None };
     let mut documents = 0;
