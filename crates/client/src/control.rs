@@ -46,9 +46,9 @@ impl Client {
         self.act(id, "hold").await
     }
 
-    /// Lets a held job start.
+    /// Lets a held job start. (`release` is what workers report when they hand a job back.)
     pub async fn release(&self, id: &str) -> Result<Job, ClientError> {
-        self.act(id, "release").await
+        self.act(id, "unhold").await
     }
 
     /// Runs a job again that failed or was cancelled.

@@ -108,7 +108,7 @@ async fn jobs_queues_and_workers() {
         *seen.lock().unwrap(),
         [
             "POST /jobs/job-1/hold ",
-            "POST /jobs/job-1/release ",
+            "POST /jobs/job-1/unhold ",
             "POST /jobs/job-1/retry ",
             "POST /jobs/job-1/cancel?dry_run=true ",
             r#"PATCH /jobs/job-1 {"priority":3}"#,

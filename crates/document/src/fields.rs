@@ -135,6 +135,14 @@ impl Fields {
             "max_parallel" => self.max_parallel = values::whole(value, key, (1, u32::MAX), mistakes),
             _ => return false,
         }
+        if matches!(key, "concurrency" | "max_parallel")
+            && self.concurrency.is_some()
+            && self.max_parallel.is_some()
+        {
+            let message = "max_parallel and concurrency both bound how many run at once, and a job is counted once; \
+                           keep one of them";
+            mistakes.add(entry.at, message);
+        }
         true
     }
 
@@ -162,20 +170,26 @@ impl Fields {
             stop_signal: given.stop_signal.or(other.stop_signal),
             ..SubmitRequest::default()
         };
+        // The same holds for what bounds how many run at once: a job is counted under one key.
+        let (max_parallel, concurrency) = if self.max_parallel.is_some() || self.concurrency.is_some() {
+            (self.max_parallel, self.concurrency)
+        } else {
+            (defaults.max_parallel, defaults.concurrency.clone())
+        };
         let mut env = defaults.env.clone();
         env.extend(self.env);
         Self {
             request,
             env,
             rule: self.rule.or(defaults.rule),
-            max_parallel: self.max_parallel.or(defaults.max_parallel),
+            max_parallel,
             resources: self.resources.or(&defaults.resources),
             tags: self.tags.or_else(|| defaults.tags.clone()),
             backoff: self.backoff.or_else(|| defaults.backoff.clone()),
             retry_on: self.retry_on.or_else(|| defaults.retry_on.clone()),
             requeue_exit_codes: self.requeue_exit_codes.or_else(|| defaults.requeue_exit_codes.clone()),
             hold: self.hold.or(defaults.hold),
-            concurrency: self.concurrency.or_else(|| defaults.concurrency.clone()),
+            concurrency,
             unique: self.unique.or_else(|| defaults.unique.clone()),
             if_unmet: self.if_unmet.or(defaults.if_unmet),
         }

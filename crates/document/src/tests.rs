@@ -84,9 +84,8 @@ steps:
     grace: 1m
     signal: INT
     hold: true
-    concurrency: {key: db, limit: 2}
     unique: {key: u, on_conflict: replace}
-  - {name: other, run: true}
+  - {name: other, run: true, concurrency: {key: db, limit: 2}}
 "#;
 
 #[test]
@@ -147,7 +146,8 @@ fn every_field_of_a_step_is_taken_over() {
     assert_eq!(job.delay_seconds, None);
     assert_eq!(job.deadline.map(|time| time.to_string()).as_deref(), Some("2026-05-06T00:00:00Z"));
     assert_eq!((job.grace_seconds, job.stop_signal.as_deref(), job.hold), (Some(60), Some("SIGINT"), true));
-    assert_eq!(job.concurrency.as_ref().map(|it| (it.key.as_str(), it.limit)), Some(("db", 2)));
+    let other = &document.steps[2].job;
+    assert_eq!(other.concurrency.as_ref().map(|it| (it.key.as_str(), it.limit)), Some(("db", 2)));
     assert_eq!(job.unique.as_ref().map(|it| it.on_conflict), Some(OnConflict::Replace));
     assert_eq!(job.if_unmet, Some(IfUnmet::Run));
 }
@@ -295,6 +295,15 @@ fn wrong_types_and_values() {
 fn when_to_start_is_said_once() {
     let text = "steps:\n  - name: a\n    run: x\n    delay: 5m\n    not_before: 2026-05-05T08:33:00Z\n";
     wrong(text, (5, 5), &["not_before and delay", "keep one"]);
+}
+
+#[test]
+fn how_many_run_at_once_is_said_once() {
+    let text = "steps:\n  - name: a\n    run: x\n    max_parallel: 2\n    concurrency: db\n";
+    wrong(text, (5, 5), &["max_parallel and concurrency", "keep one"]);
+    let step =
+        read("defaults: {max_parallel: 3}\nsteps: [{name: a, run: x, concurrency: db}]").steps.remove(0);
+    assert_eq!((step.max_parallel, step.job.concurrency.map(|it| it.limit)), (None, Some(1)));
 }
 
 #[test]

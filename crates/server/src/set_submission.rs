@@ -1,6 +1,7 @@
 //! From a pipeline file or an array request to the jobs of one submission.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use muster_document::{Document, Step};
@@ -52,11 +53,21 @@ fn bound(spec: &mut JobSpec, set: SetId, step: Option<&str>, limit: Option<u32>)
     Ok(())
 }
 
+/// The directory of a step: its own, seen from that of the pipeline, or that one.
+fn working_dir(base: Option<&str>, own: Option<String>) -> Option<String> {
+    match (base, own) {
+        (Some(base), Some(own)) => Some(Path::new(base).join(own).to_string_lossy().into_owned()),
+        (base, own) => own.or_else(|| base.map(str::to_owned)),
+    }
+}
+
 /// The whole of a pipeline file, or more steps for the pipeline `set`.
 pub(crate) struct Pipeline<'a> {
     pub(crate) document: &'a Document,
     pub(crate) existing: &'a Existing,
     pub(crate) config: &'a ServerConfig,
+    /// Where steps run that do not say it, and what a relative directory of a step is relative to.
+    pub(crate) working_dir: Option<&'a str>,
 }
 
 impl Pipeline<'_> {
@@ -113,7 +124,9 @@ impl Pipeline<'_> {
     }
 
     fn add(&self, set: SetId, step: &Step, named: &Existing, jobs: &mut Vec<NewJob>) -> Result<(), ApiError> {
-        let text = serde_json::to_vec(&step.job).map_err(|_| ApiError::internal())?;
+        let mut job = step.job.clone();
+        job.working_dir = working_dir(self.working_dir, job.working_dir);
+        let text = serde_json::to_vec(&job).map_err(|_| ApiError::internal())?;
         let mut first = lenient::decode::<SubmitBody>(&text)?.into_new_job(self.config)?;
         let mut spec = first.spec.as_ref().clone();
         spec.name.get_or_insert_with(|| step.name.clone());
@@ -135,14 +148,15 @@ impl Pipeline<'_> {
             return Ok(());
         }
         spec.env.insert("MUSTER_ARRAY_SIZE".to_owned(), step.elements.len().to_string());
-        for (index, (element, reference)) in step.elements.iter().zip(references(step)).enumerate() {
+        for (position, (element, reference)) in step.elements.iter().zip(references(step)).enumerate() {
+            let index = step.indices.get(position).copied().unwrap_or(position as u32);
             let mut own = spec.clone();
             own.env.extend(element.iter().map(|(name, value)| (name.clone(), value.clone())));
             jobs.push(NewJob {
                 id: ids::job(),
                 spec: Arc::new(own),
                 reference: Some(reference),
-                member: member(Some(index as u32)),
+                member: member(Some(index)),
                 ..first.clone()
             });
         }
@@ -294,7 +308,8 @@ mod tests {
 
     fn submit(text: &str) -> Result<Submit, ApiError> {
         let (document, existing, config) = (document(text), Existing::new(), ServerConfig::default());
-        let pipeline = Pipeline { document: &document, existing: &existing, config: &config };
+        let working_dir = Some("/base");
+        let pipeline = Pipeline { document: &document, existing: &existing, config: &config, working_dir };
         pipeline.create(None).map(|(_, submit)| submit)
     }
 
@@ -310,6 +325,17 @@ mod tests {
         assert_eq!(jobs[6].depends_on, names[..6]);
         assert_eq!(jobs[5].member.as_ref().unwrap().index, Some(5));
         assert_eq!(jobs[0].spec.env["MUSTER_ARRAY_SIZE"], "6");
+    }
+
+    #[test]
+    fn indices_and_directories_are_those_of_the_file() {
+        let text = "steps:\n- {name: a, run: x, array: '10,20'}\n- {name: b, run: x, working_dir: sub}\n\
+                    - {name: c, run: x, working_dir: /abs}\n";
+        let jobs = submit(text).unwrap().jobs;
+        let indices: Vec<_> = jobs.iter().map(|job| job.member.as_ref().unwrap().index).collect();
+        assert_eq!(indices, [Some(10), Some(20), None, None]);
+        let directories: Vec<_> = jobs.iter().filter_map(|job| job.spec.working_dir.as_deref()).collect();
+        assert_eq!(directories, ["/base", "/base", "/base/sub", "/abs"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The real program, as a person or a script uses it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod control;
 mod embedded;
 mod harness;
 mod logs;
