@@ -11,14 +11,18 @@ pub mod claims;
 pub mod control;
 pub mod dependencies;
 pub mod gates;
+pub mod health;
 pub mod jobs;
 pub mod leases;
 pub mod lists;
 pub mod parity;
+pub mod rules;
+pub mod sets;
 pub mod stage;
 pub mod submissions;
 pub mod sweeps;
 pub mod times;
+pub mod unique;
 pub mod webhooks;
 pub mod workers;
 
@@ -89,6 +93,25 @@ macro_rules! compliance_suite {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,
                 a_position_never_goes_back, dead_letters_are_kept_listed_and_removed,
                 dead_letters_are_sent_again_on_request, old_dead_letters_give_way, webhooks_are_bounded,
+            }
+            rules {
+                every_rule_with_every_pair_of_ends, rules_of_one_job_are_judged_by_group,
+                what_is_not_wanted_is_skipped, if_unmet_decides, dependencies_that_ended_before_count,
+                a_retried_dependency_is_counted_anew,
+            }
+            sets {
+                a_pipeline_is_taken_whole, a_refused_pipeline_leaves_nothing, a_key_returns_the_first_set,
+                steps_are_added_to_a_pipeline, elements_are_listed_and_counted, outputs_are_kept_and_handed_on,
+                retention_removes_empty_sets, a_cancelled_pipeline_is_retried_in_order, a_preview_ends_nothing,
+            }
+            unique {
+                the_unfinished_job_is_returned, a_waiting_job_gives_way, one_batch_makes_one_job,
+                parallel_submits_make_one_job,
+            }
+            health {
+                a_black_hole_is_set_aside_with_the_evidence, bad_jobs_everywhere_set_nobody_aside,
+                a_probe_ends_a_quarantine, a_quarantine_is_ended_by_hand,
+                a_quarantine_survives_a_new_registration, a_job_that_takes_its_workers_along_is_held,
             }
             workers {
                 register_makes_active, register_again_keeps_the_first_time, heartbeat_of_unknown_worker,
