@@ -174,6 +174,7 @@ pub(super) fn retry(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
             job.tried.clear();
             job.lost_on.clear();
             job.outputs = None;
+            job.ran_on = None;
             match needs.verdict() {
                 Verdict::Waiting => job.phase = Phase::Blocked { needs: needs.clone() },
                 Verdict::Satisfied | Verdict::OutOfReach => make_ready(job, None, now),
@@ -209,6 +210,7 @@ pub(super) fn revive(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
         | Phase::Preempted { .. }
         | Phase::Done { .. } => return Err(Rejection::NotEnded { status: job.status() }),
     }
+    job.ran_on = None;
     match needs.verdict() {
         Verdict::Waiting => job.phase = Phase::Blocked { needs: needs.clone() },
         Verdict::Satisfied => make_ready(job, job.spec.not_before, now),

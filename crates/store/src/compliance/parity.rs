@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use muster_domain::{
-    Caller, Event, Exit, Job, JobId, JobSpec, Lease, ReportKind, Span, Timestamp, Worker, WorkerId,
-    WorkerStatus, invariants,
+    Caller, Concurrency, Edit, Event, Exit, Hold, IfUnmet, Job, JobId, JobSpec, Lease, QueueName, RateLimit,
+    ReportKind, Rule, Span, Timestamp, Unique, Worker, WorkerId, WorkerStatus, invariants,
 };
 
 use super::stage::{memory, needing};
-use crate::command::{Answer, Ask, Command, NewJob, Outcome, Report, Submit, Sweep};
+use crate::command::{Answer, Ask, Command, NewJob, Outcome, QueueSettings, Report, Submit, Sweep};
 use crate::query::{EventFilter, JobFilter};
 use crate::store::{Store, StoreExt};
 
@@ -95,6 +95,7 @@ fn answers(answers: Vec<Answer>) -> Vec<Answer> {
             reply.job.seq = 0;
             Outcome::Heartbeat(reply)
         }
+        Outcome::Changed { job, repeated } => Outcome::Changed { job: unnumbered(job), repeated },
         Outcome::Cancelled { mut cancelled, stopping } => {
             cancelled.sort();
             Outcome::Cancelled { cancelled, stopping }
@@ -102,6 +103,17 @@ fn answers(answers: Vec<Answer>) -> Vec<Answer> {
         other => other,
     };
     answers.into_iter().map(|answer| answer.map(normal)).collect()
+}
+
+/// Settings of the one queue that scripts use.
+fn queue(a: u8, b: u8) -> QueueSettings {
+    let rate = RateLimit { starts: u32::from(b % 3) + 1, per: Span::from_secs(10) };
+    QueueSettings {
+        name: QueueName::new("q"),
+        paused: Some(a.is_multiple_of(3)),
+        max_queued: None,
+        rate: Some(b.is_multiple_of(2).then_some(rate)),
+    }
 }
 
 /// What the script has made so far.
@@ -115,7 +127,7 @@ impl World {
     async fn commands(&mut self, store: &Arc<dyn Store>, [what, which, a, b]: Step) -> Vec<Command> {
         let target = self.pick(which);
         let worker = WorkerId::new(format!("w{}", a % 3));
-        match what % 16 {
+        match what % 24 {
             0 | 1 => vec![self.submit_one(which, a, b)],
             2 => vec![self.submit_chain(which, a)],
             3..=5 => {
@@ -148,7 +160,16 @@ impl World {
                 Command::RegisterWorker(self.worker(worker, b)),
                 Command::WorkerHeartbeat { worker: WorkerId::new("w1") },
             ],
-            14 => vec![Command::Sweep(self.sweep(a, b))],
+            14 | 15 => vec![Command::Sweep(self.sweep(a, b))],
+            16 => vec![Command::Hold { job: target, message: None }],
+            17 => vec![Command::Release { job: target }],
+            18 => vec![Command::Retry { job: target }],
+            19 => vec![Command::Edit {
+                job: target,
+                edit: Edit { priority: Some(i32::from(a % 5)), ..Edit::default() },
+            }],
+            20 if b.is_multiple_of(3) => vec![Command::Delete { job: target }],
+            20 | 21 => vec![Command::PutQueue(queue(a, b))],
             _ => {
                 self.now += i64::from(which) * 250_000;
                 Vec::new()
@@ -190,13 +211,23 @@ impl World {
             _ => Vec::new(),
         };
         let key = (a % 16 == 15).then(|| format!("key-{}", b % 3));
+        let later = |on: bool| on.then(|| Timestamp::from_micros(self.now + i64::from(a) * 500_000));
         let spec = JobSpec {
             priority: i32::from(b % 3) - 1,
             max_attempts: u32::from(a % 3) + 1,
             idempotency_key: key,
+            queue: (b % 4 == 1).then(|| QueueName::new("q")),
+            not_before: later(which.is_multiple_of(7)),
+            deadline: later(which % 11 == 3),
+            timeout: (which % 5 == 2).then(|| Span::from_secs(20)),
+            concurrency: (which % 6 == 1).then(|| Concurrency { key: "k".to_owned(), limit: 1 }),
+            unique: (which % 9 == 4).then(|| Unique { key: "u".to_owned(), replace: a.is_multiple_of(2) }),
+            if_unmet: [None, Some(IfUnmet::Run), Some(IfUnmet::Cancel), None][usize::from(b % 4)],
             ..needing(u64::from(b % 5) * 100)
         };
-        let job = NewJob { depends_on: parents, ..self.new_job(spec) };
+        let rules = parents.iter().map(|_| Rule::ALL[usize::from(which % 7)]).collect();
+        let hold = (which % 10 == 9).then_some(Hold::Asked { message: None });
+        let job = NewJob { depends_on: parents, rules, hold, ..self.new_job(spec) };
         Command::Submit(Submit { jobs: vec![job], atomic: true, set: None })
     }
 
@@ -229,15 +260,18 @@ impl World {
 
     async fn report(&self, store: &Arc<dyn Store>, job: JobId, a: u8, b: u8) -> Option<Command> {
         let caller = self.caller(store, job, a, b).await;
-        let (kind, code) = match b % 6 {
+        let (kind, code) = match b % 9 {
             0..=2 => (ReportKind::Done, 0),
-            3 => (ReportKind::Failed, 1),
+            3 | 6 => (ReportKind::Failed, 1),
+            7 => (ReportKind::Failed, 75),
+            8 => (ReportKind::TimedOut, 143),
             4 => (ReportKind::Released, 143),
             _ => (ReportKind::Preempted, 143),
         };
         let exit = Exit { code: Some(code), signal: (b % 7 == 6).then_some(9) };
         let message = (a % 9 == 8).then(|| "went wrong".to_owned());
-        Some(Command::Report(Report { job, caller, kind, exit, message, outputs: None }))
+        let outputs = (a % 4 == 1).then(|| Arc::from(format!("{{\"n\":{b}}}")));
+        Some(Command::Report(Report { job, caller, kind, exit, message, outputs }))
     }
 
     fn worker(&self, id: WorkerId, size: u8) -> Worker {
