@@ -4,6 +4,7 @@
 //! its cursor and its line discipline again.
 
 use std::io::{self, BufWriter, IsTerminal as _, Stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -15,6 +16,9 @@ use ratatui::{Frame, Terminal};
 
 /// One write carries a whole picture, which matters over slow lines.
 const BUFFER: usize = 64 * 1024;
+
+/// Whether the terminal is not as it was.
+static BORROWED: AtomicBool = AtomicBool::new(false);
 
 /// The screen while it is ours.
 pub(super) struct Screen {
@@ -65,12 +69,17 @@ impl Drop for Screen {
 }
 
 fn prepare() -> io::Result<()> {
+    BORROWED.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen, Hide)
 }
 
-/// There is nobody to tell when this fails.
+/// Once: leaving the other screen again would move the cursor to where it was before a panic spoke. There
+/// is nobody to tell when this fails.
 fn restore() {
+    if !BORROWED.swap(false, Ordering::SeqCst) {
+        return;
+    }
     let _ = execute!(io::stdout(), Show, LeaveAlternateScreen);
     let _ = disable_raw_mode();
 }

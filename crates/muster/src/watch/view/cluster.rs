@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use muster_client::status_name;
 use muster_protocol::{JobSet, JobStatus, Queue, SetKind, Worker, WorkerStatus};
-use ratatui::style::Style;
 
 use super::grid::{Cell, Column, Width, cell, left, right};
 use super::text::bar;
@@ -88,36 +87,33 @@ pub(super) fn queue_columns() -> Vec<Column> {
     vec![
         left("QUEUE", Width::UpTo(24)),
         left("STATE", Width::Fixed(6)),
-        right("WAITING", 7),
         right("RUNNING", 7),
+        left("WAITING", Width::Fixed(BAR + 14)),
         left("LIMITS", Width::Rest),
     ]
 }
 
-/// `most` is the number of the fullest queue: bars compare queues, unless a queue has a bound of its own.
-pub(super) fn queue_row(queue: &Queue, most: u64, theme: Theme) -> Vec<Cell> {
+/// A queue with a bound shows how much of it is taken.
+pub(super) fn queue_row(queue: &Queue, theme: Theme) -> Vec<Cell> {
     let name = if queue.name.is_empty() { "(default)".to_owned() } else { printable(&queue.name) };
     let state = if queue.paused { cell("paused", theme.warning()) } else { cell("open", theme.good()) };
-    let mut limits: Cell = Vec::new();
-    if let Some(bound) = queue.max_queued {
-        let (part, whole) = (queue.queued as f64, bound as f64);
-        limits.push((bar(part, whole, BAR, theme), theme.load(part, whole)));
-        limits.push((format!(" at most {bound} wait"), theme.plain()));
-    } else if most > 0 {
-        limits.push((bar(queue.queued as f64, most as f64, BAR, theme), theme.quiet()));
-    }
-    if let Some(rate) = queue.rate {
-        limits.push((format!(" {} starts in {}s", rate.starts, rate.seconds), theme.plain()));
-    }
-    if limits.is_empty() {
-        limits.push((String::new(), Style::new()));
-    }
+    let waiting = match queue.max_queued {
+        Some(bound) => {
+            let (part, whole) = (queue.queued as f64, bound as f64);
+            vec![
+                (bar(part, whole, BAR, theme), theme.load(part, whole)),
+                (format!(" {}/{bound}", queue.queued), theme.plain()),
+            ]
+        }
+        None => cell(queue.queued.to_string(), theme.plain()),
+    };
+    let rate = queue.rate.map(|rate| format!("{} starts in {}s", rate.starts, rate.seconds));
     vec![
         cell(name, theme.plain()),
         state,
-        cell(queue.queued.to_string(), theme.plain()),
         cell(queue.running.to_string(), theme.plain()),
-        limits,
+        waiting,
+        cell(rate.unwrap_or_default(), theme.quiet()),
     ]
 }
 

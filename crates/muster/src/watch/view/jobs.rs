@@ -6,7 +6,7 @@ use muster_protocol::Job;
 
 use super::grid::{Cell, Column, Width, cell, left, right};
 use super::{Theme, command, short};
-use crate::output::quantities::{age, printable, resources, span};
+use crate::output::quantities::{age, cores, memory, printable, resources, span};
 
 pub(super) fn running_columns() -> Vec<Column> {
     vec![
@@ -31,6 +31,38 @@ pub(super) fn running_row(job: &Job, now: Timestamp, theme: Theme) -> Vec<Cell> 
         cell(format!("{}/{}", job.attempts, job.max_retries), theme.plain()),
         cell(ran, theme.plain()),
         cell(or_dash(job.resources.as_ref().map(resources).as_deref()), theme.plain()),
+        cell(remark_or_command(job), theme.quiet()),
+    ]
+}
+
+/// For `top`: what each job holds, in columns that can be compared.
+pub(super) fn top_columns() -> Vec<Column> {
+    vec![
+        left("ID", Width::Fixed(12)),
+        left("NAME", Width::UpTo(16)),
+        left("QUEUE", Width::UpTo(12)).from(100),
+        left("WORKER", Width::UpTo(16)),
+        right("RAN", 7),
+        right("CPUS", 5),
+        right("MEMORY", 6),
+        right("GPUS", 4),
+        left("COMMAND", Width::Rest),
+    ]
+}
+
+pub(super) fn top_row(job: &Job, now: Timestamp, theme: Theme) -> Vec<Cell> {
+    let needs = job.resources.clone().unwrap_or_default();
+    let amount = |there: bool, text: String| if there { text } else { "-".to_owned() };
+    let ran = job.started_at.map_or_else(|| status_name(job.status).to_owned(), |at| lasting(at, now));
+    vec![
+        cell(short(&job.id), theme.of_status(job.status)),
+        cell(name(job), theme.plain()),
+        cell(or_dash(job.queue_name.as_deref()), theme.plain()),
+        cell(or_dash(job.worker_id.as_deref()), theme.plain()),
+        cell(ran, theme.plain()),
+        cell(amount(needs.cpus > 0.0, cores(needs.cpus)), theme.plain()),
+        cell(amount(needs.memory_mb > 0, memory(needs.memory_mb)), theme.plain()),
+        cell(amount(needs.gpus > 0, needs.gpus.to_string()), theme.plain()),
         cell(remark_or_command(job), theme.quiet()),
     ]
 }

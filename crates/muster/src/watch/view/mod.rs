@@ -93,9 +93,9 @@ fn render_column(frame: &mut Frame<'_>, model: &Model, panes: &[Pane], area: Rec
     }
 }
 
-/// On a low screen only the focused list has titles above its columns.
+/// On a low screen with many lists only the focused one has titles above its columns.
 fn is_titled(model: &Model, pane: Pane) -> bool {
-    model.size.1 >= TALL || pane == model.focus
+    model.size.1 >= TALL || pane == model.focus || model.arrangement == Arrangement::Top
 }
 
 fn pane_lines(model: &Model, pane: Pane, area: Rect, theme: Theme) -> Vec<Line<'static>> {
@@ -146,6 +146,7 @@ fn count(model: &Model, pane: Pane) -> String {
     let failed = snapshot.ended.jobs.iter().filter(|job| job.status == JobStatus::Failed).count();
     match (more, pane) {
         (true, Pane::Ended) => format!("the newest {listed}, {failed} failed"),
+        (true, _) if !model.filter_line.is_empty() => format!("the newest {listed} that match"),
         (true, _) => format!("the newest {listed} of {all}"),
         (false, _) if listed == 0 => "none".to_owned(),
         (false, Pane::Ended) => format!("{listed}, {failed} failed"),
@@ -164,8 +165,10 @@ fn grid(model: &Model, pane: Pane, rows: usize, room: usize, theme: Theme) -> Gr
     let Some(snapshot) = &model.snapshot else {
         return Grid { columns: Vec::new(), rows: Vec::new(), titled: false, selected: None };
     };
-    let most = snapshot.queues.iter().map(|queue| queue.queued).max().unwrap_or(0);
     let (columns, rows): (_, Vec<Vec<Cell>>) = match pane {
+        Pane::Running if model.arrangement == Arrangement::Top => {
+            (jobs::top_columns(), jobs[range].iter().map(|job| jobs::top_row(job, now, theme)).collect())
+        }
         Pane::Running => (
             jobs::running_columns(),
             jobs[range].iter().map(|job| jobs::running_row(job, now, theme)).collect(),
@@ -190,7 +193,7 @@ fn grid(model: &Model, pane: Pane, rows: usize, room: usize, theme: Theme) -> Gr
         ),
         Pane::Queues => (
             cluster::queue_columns(),
-            snapshot.queues[range].iter().map(|queue| cluster::queue_row(queue, most, theme)).collect(),
+            snapshot.queues[range].iter().map(|queue| cluster::queue_row(queue, theme)).collect(),
         ),
     };
     let titled = is_titled(model, pane);

@@ -140,8 +140,8 @@ fn everything_is_on_a_small_screen() {
   gpu-02  quarantine  0             ░░░░░░ 0/8     -                   2s
   old-01  offline     0             ░░░░░░ 0/8     -                  60m
 ─ 6 Queues 2 ───────────────────────────────────────────────────────────────────
-  (default)  open          1        2  ██████
-  night      paused        1        0  ██░░░░ at most 4 wait 5 starts in 60s
+  (default)  open          2  1
+  night      paused        0  ██░░░░ 1/4            5 starts in 60s
  job-aaaaaaaa-1 · short · 3 cpus · started 2026-05-05 08:33:30 UTC
  sh work.sh
  Tab list  Enter logs  w why  d details  c cancel  / filter  ? help  q quit";
@@ -174,7 +174,10 @@ fn top_puts_the_longest_first_and_the_order_can_change() {
     let mut model = model(Arrangement::Top);
     let place = |shown: &str, name: &str| shown.lines().position(|line| line.contains(name)).unwrap();
     let by_time = picture(&mut model, 100, 24);
-    assert_shows(&by_time, &["muster top", "Running 2 by time", "gpu-02"]);
+    assert_shows(
+        &by_time,
+        &["muster top", "Running 2 by time", "gpu-02", "34m00s      1      4G     -  sh work.sh"],
+    );
     assert!(place(&by_time, "long") < place(&by_time, "short"), "{by_time}");
     assert!(matches!(press(&mut model, KeyCode::Char('o')).as_slice(), [Request::Refresh(_)]));
     model.update(Message::Read(Box::new(snapshot())));
