@@ -128,6 +128,11 @@ pub(crate) enum JobColumn {
     Needs,
     Tags,
     After,
+    Pipeline,
+    Array,
+    Step,
+    /// Of an element of an array.
+    Index,
     Directory,
     Command,
 }

@@ -43,7 +43,9 @@ fn script(shell: Shell) -> String {
 /// The commands that take jobs as arguments.
 fn takers(program: &Command) -> Vec<&str> {
     let takes_jobs = |command: &&Command| {
-        let names = command.get_positionals().filter_map(|arg| arg.get_value_names());
+        // Where only a pipeline or an array fits, jobs are no help.
+        let positionals = command.get_positionals().filter(|arg| arg.get_id() != "set");
+        let names = positionals.filter_map(|arg| arg.get_value_names());
         names.flatten().any(|name| matches!(name.as_str(), "JOB" | "ID"))
     };
     program.get_subcommands().filter(takes_jobs).map(Command::get_name).collect()

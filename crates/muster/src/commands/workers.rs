@@ -17,6 +17,9 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<u8> {
         note("no workers; start one with `muster-worker --scheduler URL`");
     } else {
         screen.line(&human::workers(&workers, Timestamp::now(), screen))?;
+        for text in workers.iter().filter_map(human::quarantine) {
+            note(&text);
+        }
     }
     Ok(exit::OK)
 }

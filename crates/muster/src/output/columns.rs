@@ -5,10 +5,9 @@
 use std::cmp::{Ordering, Reverse};
 
 use jiff::Timestamp;
-use muster_client::status_name;
 use muster_protocol::Job;
 
-use super::human::{command, id};
+use super::human::{command, id, state};
 use super::quantities::{age, printable, resources, span, time};
 use super::screen::Screen;
 use super::style;
@@ -60,6 +59,10 @@ fn column(shown: JobColumn) -> Column {
         JobColumn::Needs => Column::elastic("NEEDS", 6),
         JobColumn::Tags => Column::elastic("TAGS", 4),
         JobColumn::After => Column::elastic("AFTER", 12),
+        JobColumn::Pipeline => Column::fixed("PIPELINE"),
+        JobColumn::Array => Column::fixed("ARRAY"),
+        JobColumn::Step => Column::elastic("STEP", 6),
+        JobColumn::Index => Column::right("INDEX"),
         JobColumn::Directory => Column::elastic("DIRECTORY", 9),
         JobColumn::Command => Column::elastic("COMMAND", 12),
     }
@@ -71,7 +74,7 @@ fn cell(shown: JobColumn, job: &Job, now: Timestamp, screen: Screen) -> Content 
     let text = match shown {
         JobColumn::Id => id(&job.id, screen),
         JobColumn::Name => words(job.name.as_deref()),
-        JobColumn::Status => return (status_name(job.status).to_owned(), style::of_status(job.status)),
+        JobColumn::Status => return (state(job, now).to_owned(), style::of_status(job.status)),
         JobColumn::Attempt => format!("{}/{}", job.attempts, job.max_retries),
         JobColumn::Queue => words(job.queue_name.as_deref()),
         JobColumn::Priority => job.priority.to_string(),
@@ -87,12 +90,16 @@ fn cell(shown: JobColumn, job: &Job, now: Timestamp, screen: Screen) -> Content 
             (None, Some(code)) => code.to_string(),
             (None, None) => "-".to_owned(),
         },
-        JobColumn::Reason => words(job.reason.as_deref()),
+        JobColumn::Reason => words(job.reason.as_deref().or(job.held.as_deref())),
         JobColumn::Needs => some(job.resources.as_ref().map(resources)),
         JobColumn::Tags => words(Some(&job.tags.join(","))),
         JobColumn::After => {
             some(Some(job.depends_on.iter().map(|job| id(job, screen)).collect::<Vec<_>>().join(",")))
         }
+        JobColumn::Pipeline => some(job.pipeline_id.as_deref().map(|set| id(set, screen))),
+        JobColumn::Array => some(job.array_id.as_deref().map(|set| id(set, screen))),
+        JobColumn::Step => words(job.step.as_deref()),
+        JobColumn::Index => some(job.array_index.map(|index| index.to_string())),
         JobColumn::Directory => words(job.working_dir.as_deref()),
         JobColumn::Command => command(job),
     };

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use muster_client::status_name;
-use muster_protocol::{Job, Why, Worker, WorkerStatus};
+use muster_protocol::{Job, JobStatus, Why, Worker, WorkerStatus};
 
-use super::quantities::{age, cores, memory, printable};
+use super::quantities::{age, cores, memory, printable, time};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
@@ -41,6 +41,29 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// The state of a job for people: one that is held or delayed is pending only for programs.
+pub(crate) fn state(job: &Job, now: Timestamp) -> &'static str {
+    let waits = job.status == JobStatus::Pending;
+    if waits && job.held.is_some() {
+        return "held";
+    }
+    if waits && job.not_before.is_some_and(|at| at > now) {
+        return "delayed";
+    }
+    status_name(job.status)
+}
+
+/// Why a worker gets no work, and what to do about it; nothing for others.
+pub(crate) fn quarantine(worker: &Worker) -> Option<String> {
+    let quarantine = worker.quarantine.as_ref()?;
+    let name = printable(&worker.id);
+    let evidence = printable(&quarantine.evidence.join("; "));
+    Some(format!(
+        "{name} is in quarantine until {} UTC ({evidence}); `muster worker release {name}` ends it",
+        time(quarantine.probe_at)
+    ))
+}
+
 /// The table of `muster workers`.
 pub(crate) fn workers(workers: &[Worker], now: Timestamp, screen: Screen) -> String {
     const COLUMNS: [Column; 9] = [
@@ -60,9 +83,10 @@ pub(crate) fn workers(workers: &[Worker], now: Timestamp, screen: Screen) -> Str
 
 fn worker_row(worker: &Worker, now: Timestamp) -> Vec<Content> {
     let (have, used) = (&worker.resources, &worker.used);
-    let (status, color) = match worker.status {
-        WorkerStatus::Active => ("active", None),
-        WorkerStatus::Offline => ("offline", Some(comfy_table::Color::DarkRed)),
+    let (status, color) = match (worker.status, &worker.quarantine) {
+        (WorkerStatus::Active, None) => ("active", None),
+        (WorkerStatus::Active, Some(_)) => ("quarantine", Some(comfy_table::Color::DarkYellow)),
+        (WorkerStatus::Offline, _) => ("offline", Some(comfy_table::Color::DarkRed)),
     };
     let of = |used: String, have: String, there: bool| {
         if there { format!("{used}/{have}") } else { "-".to_owned() }

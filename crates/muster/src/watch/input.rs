@@ -54,7 +54,7 @@ pub(crate) const HELP: [(&str, &str); 16] = [
     ("w", "why does the job wait, or what became of it"),
     ("d", "everything about the job, with its history"),
     ("c", "cancel the job or pipeline (asks first)"),
-    ("/", "filter: words, queue:Q name:N worker:W status:failed ..."),
+    ("/", "filter: words, queue:Q worker:W status:S and more"),
     ("Esc", "close what is open; then remove the filter"),
     ("o", "another order of running jobs (top)"),
     ("?", "this page"),

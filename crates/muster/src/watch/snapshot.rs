@@ -75,6 +75,8 @@ pub(crate) async fn read(client: &Client, wanted: &Wanted) -> Result<Snapshot, C
     let mut snapshot = Snapshot { summary, workers, running, waiting, ended, sets, ..Snapshot::default() };
     snapshot.workers.sort_by(|one, other| one.id.cmp(&other.id));
     snapshot.queues = known.unwrap_or_else(|| queues(&snapshot));
+    // Where nothing starts is what one looks for; else the order never changes.
+    snapshot.queues.sort_by(|one, other| (!one.paused, &one.name).cmp(&(!other.paused, &other.name)));
     Ok(snapshot)
 }
 

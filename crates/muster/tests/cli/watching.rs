@@ -1,9 +1,10 @@
 //! `watch` and `top` on a real terminal.
 
+use muster_tests::until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Up, muster};
+use crate::harness::{BOUND, Up, muster};
 use crate::screen::Terminal;
 
 const SMALL: (u16, u16) = (80, 24);
@@ -87,6 +88,42 @@ fn a_job_is_cancelled_after_a_question() {
     up.await_status(&running, "cancelled");
     terminal.shows(&["3 Ended 1", "cancelled"]);
     assert_eq!(up.show(&waiting)["status"], "pending");
+}
+
+const PIPELINE: &str = "\
+name: nightly
+steps:
+  - name: fetch
+    run: 'true'
+  - name: train
+    needs: fetch
+    run: echo epoch 1; exec sleep 1000
+  - name: report
+    needs: train
+    run: 'true'
+";
+
+#[test]
+fn pipelines_arrays_and_queues_are_seen_with_how_far_they_are() {
+    let up = Up::start();
+    up.run(&["queue", "pause", "later"]).ok();
+    up.run(&["submit", "--array", "0-9", "--name", "sweep", "--queue", "later", "--", "true"]).ok();
+    up.run(&["submit", "--hold", "--name", "kept", "--", "true"]).ok();
+    std::fs::write(up.directory.path().join("nightly.yaml"), PIPELINE).unwrap();
+    let pipeline = up.submit(&["nightly.yaml"]);
+    let terminal = Terminal::start(&up, (100, 40), "muster watch");
+    let screen =
+        terminal.shows(&["nightly", " 1/3", "sweep", " 0/10", "held", "paused", "sweep[9]", "train"]);
+    assert!(screen.contains("1 running  12 waiting (1 blocked, 1 held)"), "{screen}");
+
+    terminal.press(&["4", "d"]);
+    terminal.shows(&["nightly", "fetch", "report", "q closes"]);
+    terminal.press(&["q", "Enter"]);
+    terminal.shows(&["filter: pipeline:set-", "1 Running 1", "2 Waiting 1", "3 Ended 1"]);
+    terminal.press(&["4", "c"]);
+    terminal.shows(&[&format!("Cancel the whole pipeline {}?", &pipeline[..12])]);
+    terminal.press(&["y"]);
+    until("the pipeline is cancelled", BOUND, || up.show(&pipeline)["status"] == "cancelled");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The three lines at the bottom: what is selected, what is to be said about it, and the keys.
 
+use muster_client::status_name;
 use ratatui::text::{Line, Span};
 
 use super::Theme;
 use super::command;
 use super::text::fit;
+use crate::output::human;
 use crate::output::quantities::{printable, resources, time};
 use crate::watch::filter::KEYS;
 use crate::watch::model::{Mode, Model};
@@ -35,13 +37,21 @@ fn about_selected(model: &Model, theme: Theme) -> (String, String) {
             let version = worker.version.as_deref().map(printable).unwrap_or_default();
             let parts = [printable(&worker.id), host, version, printable(&worker.tags.join(","))];
             let shown: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            let quarantine = worker.quarantine.as_ref().map(|quarantine| {
-                let evidence = printable(&quarantine.evidence.join("; "));
-                format!("in quarantine until {} UTC: {evidence}", time(quarantine.probe_at))
-            });
+            let quarantine = human::quarantine(worker);
             (shown.join(theme.separator()), quarantine.unwrap_or_default())
         }),
-        Pane::Running | Pane::Waiting | Pane::Ended | Pane::Sets | Pane::Queues => None,
+        Pane::Sets => snapshot.sets.get(index).map(|set| {
+            let name = set.name.as_deref().map(printable).unwrap_or_default();
+            let counts = set.counts.iter().map(|(status, count)| format!("{count} {}", status_name(*status)));
+            let counts = counts.collect::<Vec<_>>().join(", ");
+            ([printable(&set.id), name].join(theme.separator()), format!("{} jobs: {counts}", set.size))
+        }),
+        Pane::Queues => snapshot.queues.get(index).map(|queue| {
+            let state =
+                if queue.paused { "paused: nothing of it starts until `muster queue resume`" } else { "" };
+            (printable(&queue.name), state.to_owned())
+        }),
+        Pane::Running | Pane::Waiting | Pane::Ended => None,
     }
     .unwrap_or_default()
 }

@@ -6,6 +6,7 @@ use muster_protocol::Job;
 
 use super::grid::{Cell, Column, Width, cell, left, right};
 use super::{Theme, command, short};
+use crate::output::human::state;
 use crate::output::quantities::{age, cores, memory, printable, resources, span};
 
 pub(super) fn running_columns() -> Vec<Column> {
@@ -96,15 +97,9 @@ pub(super) fn waiting_row(job: &Job, now: Timestamp, theme: Theme) -> Vec<Cell> 
     ]
 }
 
-/// A job that is held or delayed is pending for programs; people want the difference.
 fn waiting_status(job: &Job, now: Timestamp, theme: Theme) -> (&'static str, ratatui::style::Style) {
-    if job.held.is_some() {
-        return ("held", theme.warning());
-    }
-    if job.not_before.is_some_and(|at| at > now) {
-        return ("delayed", theme.plain());
-    }
-    (status_name(job.status), theme.of_status(job.status))
+    let style = if job.held.is_some() { theme.warning() } else { theme.of_status(job.status) };
+    (state(job, now), style)
 }
 
 pub(super) fn ended_columns() -> Vec<Column> {
@@ -138,8 +133,13 @@ fn lasting(since: Timestamp, now: Timestamp) -> String {
     if seconds < 60 { format!("{}s", seconds.max(0)) } else { span(since, now) }
 }
 
+/// Elements of an array have one name, and steps of a pipeline often none.
 fn name(job: &Job) -> String {
-    or_dash(job.name.as_deref())
+    let name = or_dash(job.name.as_deref().or(job.step.as_deref()));
+    match job.array_index {
+        Some(index) => format!("{name}[{index}]"),
+        None => name,
+    }
 }
 
 fn or_dash(text: Option<&str>) -> String {
