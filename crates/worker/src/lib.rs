@@ -30,6 +30,7 @@ mod launch;
 mod logs;
 mod machine;
 mod orphans;
+mod results;
 mod stop_signal;
 
 pub use agent::{ExitSummary, Shutdown, run, shutdown_on_signals};

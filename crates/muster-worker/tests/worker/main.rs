@@ -4,6 +4,7 @@
 
 mod claiming;
 mod process;
+mod results;
 mod running;
 mod scheduler;
 mod stopping;

@@ -112,8 +112,9 @@ fn what_cannot_start_is_a_failure_that_says_why() {
 fn a_job_sees_its_own_environment_and_little_of_the_worker() {
     let scheduler = Scheduler::start();
     let worker = Worker::start(&scheduler, &["--workers=1", "--worker-id=w-env"]);
-    let extra =
-        json!({"env": {"GREETING": "hello world", "MUSTER_LEASE": "forged"}, "argv": ["env"], "attempts": 2});
+    let extra = json!({"env": {"GREETING": "hello world", "MUSTER_LEASE": "forged", "MUSTER_OUTPUT": "forged",
+            "MUSTER_PIPELINE_ID": "p-1", "MUSTER_STEP": "load", "MUSTER_ARRAY_ID": "a-1", "MUSTER_ARRAY_INDEX": "7",
+            "MUSTER_NEEDS_FETCH_ROWS": "5"}, "argv": ["env"], "attempts": 2});
     let id = scheduler.submit("", &extra);
     scheduler.report_of(&id);
     let output = scheduler.output_with(&id, "stdout", "MUSTER_JOB_ID");
@@ -126,10 +127,16 @@ fn a_job_sees_its_own_environment_and_little_of_the_worker() {
         format!("MUSTER_LEASE={lease}"),
         format!("MUSTER_JOB_ID={id}"),
         "MUSTER_WORKER_ID=w-env".to_owned(),
+        "MUSTER_PIPELINE_ID=p-1".to_owned(),
+        "MUSTER_STEP=load".to_owned(),
+        "MUSTER_ARRAY_ID=a-1".to_owned(),
+        "MUSTER_ARRAY_INDEX=7".to_owned(),
+        "MUSTER_NEEDS_FETCH_ROWS=5".to_owned(),
         format!("MUSTER_URL=http://{}", scheduler.address),
     ] {
         assert!(lines.contains(&expected.as_str()), "{expected} is missing in\n{output}");
     }
+    assert!(output.contains("MUSTER_OUTPUT=/") && !output.contains("forged"), "{output}");
     assert!(!output.contains("SECRET_OF_THE_WORKER") && !output.contains("CARGO"), "{output}");
     assert!(worker.log().contains("\"checkpoint_data_present\":false"));
 }

@@ -13,7 +13,7 @@ use super::calls::{Answer, Calls, Kind, Returned};
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
-use super::start::{BEATS_PER_CALL, REPORTS_PER_CALL};
+use super::start::BEATS_PER_CALL;
 use super::{registration, reports};
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
@@ -109,8 +109,7 @@ impl Agent {
             return;
         }
         if !self.ready.is_empty() && !self.calls.is_reporting() && now >= self.report_retry.after {
-            let count = self.ready.len().min(REPORTS_PER_CALL);
-            let batch = self.ready.drain(..count).collect();
+            let batch = self.ready.drain(..reports::batch_length(&self.ready)).collect();
             self.calls.report(batch, self.room(), self.pace.ahead());
         }
         if self.beat_is_due(now) && !self.calls.is_beating() {
@@ -301,26 +300,27 @@ impl Agent {
     }
 
     fn on_ended(&mut self, key: Key, end: End) {
-        let Some(held) = self.held.get(&key) else {
+        let Some(held) = self.held.get_mut(&key) else {
             self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
             return self.logs.discard(key, end.files);
         };
-        let (attempt, lost) = (held.note.attempt, held.lost);
+        let (attempt, lost, followed) = (held.note.attempt, held.lost, held.files.is_some());
+        held.result.clone_from(&end.files.result);
         self.drain.summary.jobs += 1;
         if matches!(end.outcome, Outcome::Exited(_) | Outcome::Signalled(_)) {
             self.pace.record(end.run_us);
         }
         match reports::of_end(&key, &end) {
-            Some(report) if !lost => {
+            Some(_) if !lost => {
                 if end.stdout_bytes + end.stderr_bytes > 0 {
                     self.logs.finish(key.clone(), attempt, end.files.clone());
                     self.held.advance(&key, Stage::Flushing(Box::new(end)));
                 } else {
-                    if held.files.is_some() {
+                    if followed {
                         self.logs.discard(key.clone(), Files::default());
                     }
                     self.held.advance(&key, Stage::Reporting);
-                    self.ready.push_back(report);
+                    self.ready.extend(reports::with_result(&key, &end));
                 }
             }
             _ => {
@@ -333,7 +333,7 @@ impl Agent {
 
     fn on_delivered(&mut self, key: &Key) {
         if let Some(Stage::Flushing(end)) = self.held.advance(key, Stage::Reporting) {
-            self.ready.extend(reports::of_end(key, &end));
+            self.ready.extend(reports::with_result(key, &end));
         }
     }
 

@@ -105,7 +105,9 @@ impl Agent {
                     continue;
                 }
             }
-            self.held.remove(&key);
+            if let Some(held) = self.held.remove(&key) {
+                held.remove_result();
+            }
             forgotten.push(key);
         }
         if !forgotten.is_empty() {

@@ -39,6 +39,18 @@ pub(super) struct Held {
     /// The lease is lost; the process is being stopped.
     pub(super) lost: bool,
     pub(super) files: Option<Files>,
+    /// The file that goes when the report is answered; empty where there is none.
+    pub(super) result: String,
+}
+
+impl Held {
+    /// The scheduler has what the job left for its dependants, or does not want it.
+    pub(super) fn remove_result(&self) {
+        if !self.result.is_empty() {
+            // What cannot be removed is removed with the other leftovers.
+            let _ = std::fs::remove_file(&self.result);
+        }
+    }
 }
 
 /// All of them.
@@ -90,7 +102,8 @@ impl HeldJobs {
             self.waiting.push_back((key.clone(), Instant::now()));
         }
         self.count(&stage, 1);
-        self.jobs.insert(key, Held { note, stage, renewed_ns, lost: false, files: None });
+        self.jobs
+            .insert(key, Held { note, stage, renewed_ns, lost: false, files: None, result: String::new() });
     }
 
     /// Moves a job on and returns the stage that it leaves.

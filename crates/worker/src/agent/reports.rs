@@ -1,8 +1,17 @@
 //! What the scheduler is told about an end.
 
-use muster_protocol::{JobReport, ReportKind};
+use std::collections::VecDeque;
+use std::path::Path;
 
+use muster_protocol::{JobReport, ReportKind};
+use serde_json::Value;
+
+use super::start::REPORTS_PER_CALL;
 use crate::keeper::{End, Key, Outcome, StopCause};
+use crate::results;
+
+/// The most bytes of results in one request, so that any scheduler takes it.
+const RESULT_BYTES_PER_CALL: usize = 1024 * 1024;
 
 /// The report of an end; `None` when the lease is lost and nobody wants to hear of it.
 pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
@@ -19,8 +28,8 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
             (ReportKind::Released, Some("the worker was cut off from the scheduler".to_owned()))
         }
         (None, Outcome::Withdrawn) => (ReportKind::Released, None),
-        (None, Outcome::Exited(0)) => (ReportKind::Done, None),
-        (None, Outcome::Exited(_) | Outcome::Signalled(_)) => (ReportKind::Failed, None),
+        (None, Outcome::Exited(0)) => (ReportKind::Done, end.complaint.clone()),
+        (None, Outcome::Exited(_) | Outcome::Signalled(_)) => (ReportKind::Failed, end.complaint.clone()),
         (None, Outcome::NotStarted(reason)) => (ReportKind::Failed, Some(reason.clone())),
     };
     let mut report = plain(key, kind, message);
@@ -30,6 +39,37 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
         Outcome::NotStarted(_) | Outcome::Withdrawn => {}
     }
     Some(report)
+}
+
+/// The report of an end with what the job left for its dependants. The file stays until the report is answered:
+/// an agent that comes after this one must find it again.
+pub(super) fn with_result(key: &Key, end: &End) -> Option<JobReport> {
+    let mut report = of_end(key, end)?;
+    let wanted = match report.kind {
+        ReportKind::Done | ReportKind::Failed => !end.files.result.is_empty(),
+        ReportKind::TimedOut | ReportKind::Released | ReportKind::Preempted => false,
+    };
+    if wanted {
+        match results::read(Path::new(&end.files.result)) {
+            Ok(values) => report.outputs = values.map(Value::Object),
+            Err(mistake) => report.message = Some(mistake),
+        }
+    }
+    Some(report)
+}
+
+/// How many reports go into the next request.
+pub(super) fn batch_length(ready: &VecDeque<JobReport>) -> usize {
+    let mut left = RESULT_BYTES_PER_CALL;
+    let fits = |report: &&JobReport| {
+        let length = report.outputs.as_ref().map_or(0, |values| values.to_string().len());
+        let fits = length <= left;
+        left = left.saturating_sub(length);
+        fits
+    };
+    // One always goes, or nothing ever would.
+    let count = ready.iter().take(REPORTS_PER_CALL).take_while(fits).count();
+    count.max(1).min(ready.len())
 }
 
 /// A report on a job that has no end of its own.
@@ -56,9 +96,57 @@ mod tests {
     use crate::keeper::Files;
 
     fn report(outcome: Outcome, cause: Option<StopCause>) -> Option<JobReport> {
-        let end =
-            End { outcome, cause, stdout_bytes: 0, stderr_bytes: 0, files: Files::default(), run_us: 1 };
-        of_end(&key_of("job-1", 3), &end)
+        of_end(&key_of("job-1", 3), &end(outcome, cause))
+    }
+
+    fn end(outcome: Outcome, cause: Option<StopCause>) -> End {
+        let (stdout_bytes, stderr_bytes, files, complaint) = (0, 0, Files::default(), None);
+        End { outcome, cause, stdout_bytes, stderr_bytes, files, complaint, run_us: 1 }
+    }
+
+    #[test]
+    fn results_go_with_ends_that_the_job_came_to_by_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("result");
+        std::fs::write(&path, "rows=5\n").unwrap();
+        let report = |outcome, cause| {
+            let mut end = end(outcome, cause);
+            end.files.result = path.to_string_lossy().into_owned();
+            with_result(&key_of("job-1", 3), &end).unwrap()
+        };
+        let values = Some(serde_json::json!({"rows": "5"}));
+        assert_eq!(report(Outcome::Exited(0), None).outputs, values);
+        assert_eq!(report(Outcome::Exited(1), None).outputs, values);
+        assert_eq!(report(Outcome::Exited(0), Some(StopCause::Timeout)).outputs, None);
+        assert_eq!(report(Outcome::Exited(0), Some(StopCause::Order)).outputs, None);
+        assert!(path.exists(), "the next agent may need it");
+    }
+
+    #[test]
+    fn a_mistake_in_the_result_does_not_change_the_end() {
+        let mut end = end(Outcome::Exited(0), None);
+        end.complaint = Some("line 3 is wrong".to_owned());
+        let report = with_result(&key_of("job-1", 3), &end).unwrap();
+        assert_eq!((report.kind, report.message.as_deref()), (ReportKind::Done, Some("line 3 is wrong")));
+        assert_eq!(report.outputs, None);
+    }
+
+    #[test]
+    fn a_request_carries_a_bounded_amount_of_results() {
+        let large = Value::String("x".repeat(400_000));
+        let report = |outputs: Option<&Value>| {
+            let mut report = plain(&key_of("job-1", 3), ReportKind::Done, None);
+            report.outputs = outputs.cloned();
+            report
+        };
+        let plain: VecDeque<_> = (0..600).map(|_| report(None)).collect();
+        assert_eq!(batch_length(&plain), REPORTS_PER_CALL);
+        let mixed: VecDeque<_> =
+            [None, Some(&large), Some(&large), None, Some(&large), None].map(report).into();
+        assert_eq!(batch_length(&mixed), 4);
+        let huge = Value::String("x".repeat(2_000_000));
+        assert_eq!(batch_length(&VecDeque::from([report(Some(&huge))])), 1);
+        assert_eq!(batch_length(&VecDeque::new()), 0);
     }
 
     #[test]

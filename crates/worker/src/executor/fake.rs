@@ -32,6 +32,7 @@ fn done(command: ToKeeper) -> Option<FromKeeper> {
         stdout_bytes: 0,
         stderr_bytes: 0,
         files: Files::default(),
+        complaint: None,
         run_us: 1,
     };
     Some(FromKeeper::Ended { key: spec.key, end })

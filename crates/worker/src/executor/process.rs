@@ -54,10 +54,11 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
 
 /// Output that nobody will ask for: its jobs were lost with the keeper.
 fn remove_leftovers(directory: &Path) {
-    let entries = std::fs::read_dir(keeper::output_directory(directory)).into_iter().flatten().flatten();
-    for entry in entries {
-        // What cannot be removed now is tried again at the next start.
-        let _ = std::fs::remove_file(entry.path());
+    for folder in [keeper::output_directory(directory), keeper::result_directory(directory)] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            // What cannot be removed now is tried again at the next start.
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

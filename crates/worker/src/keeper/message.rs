@@ -123,6 +123,9 @@ pub struct End {
     pub stderr_bytes: u64,
     #[serde(default)]
     pub files: Files,
+    /// What is wrong with what the job left for its dependants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complaint: Option<String>,
     pub run_us: u64,
 }
 
@@ -131,6 +134,9 @@ pub struct End {
 pub struct Files {
     pub stdout: String,
     pub stderr: String,
+    /// What the job left for its dependants, if it is in order.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub result: String,
 }
 
 /// Where a job stands in the keeper.

@@ -15,6 +15,7 @@ mod host;
 mod launch;
 mod message;
 mod outputs;
+mod result_file;
 mod signals;
 mod slots;
 mod socket;
@@ -27,4 +28,5 @@ pub use message::{
     decode_frame, encode_frame,
 };
 pub use outputs::output_directory;
+pub use result_file::result_directory;
 pub use socket::{connect, socket_path};

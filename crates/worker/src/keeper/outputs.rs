@@ -7,7 +7,7 @@
 //! no output ends up with the wrong job.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use nix::libc;
 
 use super::clock::boottime_ns;
 use super::message::Files;
+use super::result_file::result_directory;
 
 /// The folder of the output files in a data directory.
 pub fn output_directory(directory: &Path) -> PathBuf {
@@ -37,20 +38,31 @@ pub(super) fn remove_empty(directory: &Path) {
 #[derive(Debug)]
 pub(super) struct OutputNames {
     directory: PathBuf,
+    results: PathBuf,
     born_ns: u64,
     next: AtomicU64,
 }
 
 impl OutputNames {
     pub(super) fn new(directory: &Path) -> io::Result<Self> {
-        let directory = output_directory(directory);
+        let (directory, results) = (output_directory(directory), result_directory(directory));
         std::fs::create_dir_all(&directory)?;
-        Ok(Self { directory, born_ns: boottime_ns(), next: AtomicU64::new(1) })
+        std::fs::create_dir_all(&results)?;
+        Ok(Self { directory, results, born_ns: boottime_ns(), next: AtomicU64::new(1) })
+    }
+
+    /// A path that no attempt had before, not even one that was run by another keeper.
+    pub(super) fn result_path(&self) -> PathBuf {
+        self.results.join(self.fresh())
+    }
+
+    fn fresh(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        format!("{:x}-{}-{number}", self.born_ns, std::process::id())
     }
 
     fn create(&self, kind: &str) -> Result<Output, String> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let path = self.directory.join(format!("{:x}-{}-{number}.{kind}", self.born_ns, std::process::id()));
+        let path = self.directory.join(format!("{}.{kind}", self.fresh()));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         file.map(|own| Output { path: path.clone(), own })
             .map_err(|error| format!("cannot create the output file {}: {error}", path.display()))
@@ -91,7 +103,15 @@ impl SlotOutputs {
         let path = |output: &Option<Output>| {
             output.as_ref().map(|output| output.path.to_string_lossy().into_owned()).unwrap_or_default()
         };
-        Files { stdout: path(&self.stdout), stderr: path(&self.stderr) }
+        Files { stdout: path(&self.stdout), stderr: path(&self.stderr), result: String::new() }
+    }
+
+    /// Adds a line of ours to what the process wrote to its error output.
+    pub(super) fn remark(&mut self, text: &str) {
+        if let Some(output) = &mut self.stderr {
+            // The agent is told the same; a full disk keeps nobody from hearing it.
+            let _ = writeln!(output.own, "muster: {text}");
+        }
     }
 
     /// After the end of the process: the lengths written. Written files are the agent's from now on;
@@ -152,7 +172,6 @@ fn nobody_else_has_it_open(file: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
 
     #[test]
     fn empty_files_are_used_again_and_others_are_not() {

@@ -12,6 +12,7 @@ use super::clock::boottime_ns;
 use super::launch;
 use super::message::{End, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
+use super::result_file::{Left, ResultFile};
 use super::table::{Table, elapsed_us};
 
 /// A slot's thread only spawns and waits.
@@ -48,17 +49,27 @@ fn serve(table: &Table, names: &OutputNames) {
     let mut outputs = SlotOutputs::default();
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
-        let (outcome, announced) = run(table, &spec, &base_env, &mut outputs, names);
+        let ran = run(table, &spec, &base_env, &mut outputs, names);
         let mut files = outputs.paths();
+        let mut complaint = None;
+        match ran.left {
+            Left::Nothing => {}
+            Left::Values(path) => files.result = path,
+            Left::Mistake(mistake) => {
+                outputs.remark(&mistake);
+                complaint = Some(mistake);
+            }
+        }
         // The agent follows the files of a job that it has heard of; they must not become another's.
-        let (stdout_bytes, stderr_bytes) = outputs.settle(!announced);
+        let (stdout_bytes, stderr_bytes) = outputs.settle(!ran.announced);
         if stdout_bytes == 0 {
             files.stdout.clear();
         }
         if stderr_bytes == 0 {
             files.stderr.clear();
         }
-        let end = End { outcome, cause: None, stdout_bytes, stderr_bytes, files, run_us: elapsed_us(begun) };
+        let (outcome, run_us) = (ran.outcome, elapsed_us(begun));
+        let end = End { outcome, cause: None, stdout_bytes, stderr_bytes, files, complaint, run_us };
         table.ended(&spec.key, end);
         table.lock().idle_threads += 1;
     }
@@ -83,22 +94,41 @@ fn take(table: &Table) -> Option<Taken> {
     }
 }
 
+/// One attempt that is over.
+struct Ran {
+    outcome: Outcome,
+    /// The agent has heard of the start.
+    announced: bool,
+    left: Left,
+}
+
 fn run(
     table: &Table,
     spec: &StartSpec,
     base_env: &[(String, String)],
     outputs: &mut SlotOutputs,
     names: &OutputNames,
-) -> (Outcome, bool) {
-    match outputs.open(names).and_then(|handles| launch::spawn(spec, base_env, handles)) {
-        Err(reason) => (Outcome::NotStarted(reason), false),
-        Ok(mut child) => {
-            let pid = child.id();
-            table.started(&spec.key, pid, outputs.paths());
-            launch::wait_for_end(pid);
-            table.reap(&spec.key, pid, || reap(&mut child))
+) -> Ran {
+    let not_started =
+        |reason| Ran { outcome: Outcome::NotStarted(reason), announced: false, left: Left::Nothing };
+    let result = match ResultFile::create(names) {
+        Ok(result) => result,
+        Err(reason) => return not_started(reason),
+    };
+    let spawned = outputs.open(names).and_then(|handles| launch::spawn(spec, base_env, handles, &result));
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(reason) => {
+            result.settle(true);
+            return not_started(reason);
         }
-    }
+    };
+    let pid = child.id();
+    table.started(&spec.key, pid, outputs.paths());
+    launch::wait_for_end(pid);
+    let (outcome, announced) = table.reap(&spec.key, pid, || reap(&mut child));
+    let left = result.settle(table.is_stopping(&spec.key));
+    Ran { outcome, announced, left }
 }
 
 fn reap(child: &mut Child) -> Outcome {

@@ -174,6 +174,11 @@ impl Table {
         (outcome, unread.is_none())
     }
 
+    /// Whether a job was told to stop.
+    pub(super) fn is_stopping(&self, key: &Key) -> bool {
+        self.lock().jobs.get(key).is_some_and(|entry| entry.stop.is_some())
+    }
+
     /// Records the end of a job that a slot had taken.
     pub(super) fn ended(&self, key: &Key, mut end: End) {
         let mut state = self.lock();
@@ -267,7 +272,8 @@ impl State {
             self.queue.retain(|queued| queued != key);
             let outcome = Outcome::Withdrawn;
             let files = Files::default();
-            self.end(key, End { outcome, cause, stdout_bytes: 0, stderr_bytes: 0, files, run_us: 0 });
+            let (stdout_bytes, stderr_bytes, complaint) = (0, 0, None);
+            self.end(key, End { outcome, cause, stdout_bytes, stderr_bytes, files, complaint, run_us: 0 });
         }
     }
 

@@ -205,6 +205,7 @@ impl Shipper {
                 self.forget(&key);
                 remove(&files.stdout);
                 remove(&files.stderr);
+                remove(&files.result);
             }
         }
     }
