@@ -7,7 +7,7 @@ pub(crate) const OK: u8 = 0;
 pub(crate) const FAILURE: u8 = 1;
 /// Wrong arguments or configuration.
 pub(crate) const USAGE: u8 = 2;
-/// `wait --timeout` ran out.
+/// Time ran out: that of `wait --timeout`, or that of the job; what timeout(1) exits with.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// The job failed without an exit code: it could not be started, its worker was lost, a dependency failed.
 pub(crate) const NO_EXIT_CODE: u8 = 125;
@@ -28,7 +28,10 @@ pub(crate) const DOCUMENTED: [(&str, &str); 10] = [
     ("2", "Wrong arguments or configuration."),
     ("N", "`run` and `wait`: the exit code of the job (of the first that failed)."),
     ("128+S", "`run` and `wait`: the job was ended by signal S."),
-    ("124", "`wait --timeout`: the time ran out before the jobs ended."),
+    (
+        "124",
+        "`run` and `wait`: the job ran longer than its timeout, or its deadline passed. `wait --timeout`: the time ran out before the jobs ended.",
+    ),
     (
         "125",
         "`run` and `wait`: the job failed without an exit code, because it could not be started, its worker was lost or a job that it depends on failed.",
@@ -59,6 +62,8 @@ pub(crate) fn of_job(job: &Job) -> u8 {
     match job.status {
         JobStatus::Done => OK,
         JobStatus::Cancelled => CANCELLED,
+        // Whatever the process exited with when it was stopped says less.
+        JobStatus::Failed if ran_out_of_time(job) => TIMED_OUT,
         JobStatus::Failed => of_failure(job.exit_code, job.signal),
         JobStatus::Pending
         | JobStatus::Blocked
@@ -67,6 +72,11 @@ pub(crate) fn of_job(job: &Job) -> u8 {
         | JobStatus::Preempting
         | JobStatus::Preempted => FAILURE,
     }
+}
+
+/// Whether the job failed because of its timeout or its deadline.
+pub(crate) fn ran_out_of_time(job: &Job) -> bool {
+    matches!(job.reason.as_deref(), Some("timeout" | "deadline passed"))
 }
 
 fn of_failure(exit_code: Option<i32>, signal: Option<i32>) -> u8 {
@@ -83,6 +93,20 @@ fn of_failure(exit_code: Option<i32>, signal: Option<i32>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_ran_out_of_time_looks_like_nothing_else() {
+        let job = |ending: &str| -> Job {
+            let text = format!(
+                r#"{{"id":"job-1","command":"x","status":"failed","created_at":"2026-05-05T08:33:00Z","max_retries":1,"attempts":1,{ending}}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(of_job(&job(r#""reason":"timeout","signal":9"#)), TIMED_OUT);
+        assert_eq!(of_job(&job(r#""reason":"timeout","exit_code":0"#)), TIMED_OUT);
+        assert_eq!(of_job(&job(r#""reason":"deadline passed""#)), TIMED_OUT);
+        assert_eq!(of_job(&job(r#""reason":"exit code 3","exit_code":3"#)), 3);
+    }
 
     #[test]
     fn failures_map_to_what_a_shell_would_show() {

@@ -25,7 +25,8 @@ disk; after a restart everything goes on where it was.",
     explain(
         "run",
         "The job goes through the queue like any other; its output comes here as it is
-written, and the exit code of this program is the job's own.",
+written, and the exit code of this program is the job's own; 124 when the job
+took longer than its --timeout.",
         "",
     ),
     explain(

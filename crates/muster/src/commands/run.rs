@@ -174,7 +174,7 @@ async fn cancel(client: &Client, id: &str) {
 /// Says what the exit code alone does not.
 fn tell_end(job: &Job) {
     let code = exit::of_job(job);
-    if code != exit::NO_EXIT_CODE && code != exit::CANCELLED {
+    if ![exit::NO_EXIT_CODE, exit::CANCELLED, exit::TIMED_OUT].contains(&code) {
         return;
     }
     match job.reason.as_deref() {

@@ -8,6 +8,7 @@ use super::quantities::{age, cores, memory, printable, time};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
+use crate::exit;
 
 /// `job-` or `set-` and the first digits of the rest: enough to name it by hand.
 const SHORT_ID: usize = 12;
@@ -141,6 +142,7 @@ fn item(text: &str, screen: Screen) -> String {
 pub(crate) fn ended(job: &Job, screen: Screen) -> String {
     let status = style::paint(status_name(job.status), style::of_status(job.status), screen.colour);
     let why = match (job.exit_code, job.signal, job.reason.as_deref()) {
+        (_, _, Some(reason)) if exit::ran_out_of_time(job) => format!(" ({})", printable(reason)),
         (_, Some(signal), _) => format!(" (signal {signal})"),
         (Some(code), None, _) if code != 0 => format!(" (exit code {code})"),
         (_, None, Some(reason)) => format!(" ({})", printable(reason)),

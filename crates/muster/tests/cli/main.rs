@@ -10,6 +10,7 @@ mod pipelines;
 mod running;
 mod screen;
 mod submitting;
+mod times;
 mod upping;
 mod waiting;
 mod watching;
