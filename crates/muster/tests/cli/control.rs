@@ -123,7 +123,7 @@ fn a_paused_queue_starts_nothing() {
 fn conditions_reach_the_job() {
     let up = Up::start();
     let gone = up.submit(&["--timeout", "200ms", "--max-retries", "1", "--", "sleep", "60"]);
-    assert_eq!(up.run(&["wait", &gone]).code(), 143);
+    assert_eq!(up.run(&["wait", &gone]).code(), 124);
     assert!(up.show(&gone)["reason"].as_str().unwrap().contains("timeout"));
     let after = up.submit(&["--needs", &format!("{gone}:all_failed"), "--", "true"]);
     up.run(&["wait", &after]).ok();
