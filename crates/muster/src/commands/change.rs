@@ -111,6 +111,9 @@ async fn each(change: &Change<'_>, ids: &[String], settings: &Settings) -> anyho
                 if !result.refused.is_empty() {
                     code = exit::FAILURE;
                 }
+                if result.changed.is_empty() && result.stopping.is_empty() && result.refused.is_empty() {
+                    note(&format!("{text}: there is nothing to {}", change.verb.word()));
+                }
                 if !settings.screen.json {
                     print(change.verb, &result, settings)?;
                 }

@@ -1,5 +1,7 @@
 //! Pipelines and arrays for people: the tree of steps, counts, progress, failed elements.
 
+use std::collections::BTreeMap;
+
 use comfy_table::Color;
 use jiff::Timestamp;
 use muster_client::{BulkVerb, status_name};
@@ -137,18 +139,26 @@ pub(crate) fn pipeline_tree(pipeline: &Pipeline, now: Timestamp, screen: Screen)
         Column::elastic("NOTE", 10),
     ];
     let tree = super::tree::arrange(&pipeline.steps);
+    let names = names(&pipeline.steps);
     let rows: Vec<Vec<Content>> = tree
         .iter()
         .map(|branch| {
             let step = &pipeline.steps[branch.step];
             let tally = Tally::of(&step.counts);
             let jobs = if step.size > 1 { format!("{}/{}", tally.ended(), step.size) } else { String::new() };
+            let parent = branch.parent.map(|parent| &pipeline.steps[parent]);
+            let reason = step.reason.as_deref().map(|reason| with_names(reason, &names));
+            let (status, colour) = if is_skipped(step) {
+                ("skipped", None)
+            } else {
+                (status_name(step.status), style::of_status(step.status))
+            };
             vec![
                 (format!("{}{}", branch.lines, printable(&step.name)), None),
-                (status_name(step.status).to_owned(), style::of_status(step.status)),
+                (status.to_owned(), colour),
                 (jobs, None),
                 (took(step, now), None),
-                (note(step, branch.parent.map(|parent| &pipeline.steps[parent])), note_colour(step)),
+                (note(step, reason, parent), note_colour(step)),
             ]
         })
         .collect();
@@ -167,13 +177,36 @@ fn note_colour(step: &Step) -> Option<Color> {
     if step.status == JobStatus::Failed { Some(Color::DarkRed) } else { None }
 }
 
-/// Why it ended badly, what it waits for beside its place in the tree, and by which rules.
-fn note(step: &Step, parent: Option<&Step>) -> String {
+/// What people call each job: its step, with the number of the element where there are several.
+fn names(steps: &[Step]) -> BTreeMap<&str, String> {
+    let of_step = |step: &Step, number: usize| {
+        if step.size > 1 { format!("{}[{number}]", step.name) } else { step.name.clone() }
+    };
+    let jobs = steps.iter().flat_map(|step| {
+        step.jobs.iter().enumerate().map(move |(number, id)| (id.as_str(), of_step(step, number)))
+    });
+    jobs.collect()
+}
+
+/// A reason with the jobs of the pipeline named as people name them.
+fn with_names(reason: &str, names: &BTreeMap<&str, String>) -> String {
+    let words = reason.split(' ').map(|word| names.get(word).map_or(word, String::as_str));
+    printable(&words.collect::<Vec<_>>().join(" "))
+}
+
+/// Never run, because its rule could not be met: that is no failure, and nobody cancelled it.
+fn is_skipped(step: &Step) -> bool {
+    step.status == JobStatus::Cancelled
+        && step.reason.as_deref().is_some_and(|reason| reason.starts_with("skipped"))
+}
+
+/// How its jobs stand, why it ended badly, what it waits for beside its place in the tree, and by which rules.
+fn note(step: &Step, reason: Option<String>, parent: Option<&Step>) -> String {
     let mut parts = Vec::new();
-    parts.extend(step.reason.as_deref().map(printable));
-    if step.size > 1 && parts.is_empty() {
+    if step.size > 1 {
         parts.push(Tally::of(&step.counts).words());
     }
+    parts.extend(reason.filter(|_| !is_skipped(step)));
     let others: Vec<&str> = step
         .needs
         .iter()
@@ -208,8 +241,9 @@ fn rule_name(rule: DependencyRule) -> Option<&'static str> {
 pub(crate) fn array_details(set: &JobSet, failed: &[Job], now: Timestamp, screen: Screen) -> String {
     let mut lines = heading(set, now, screen);
     if !failed.is_empty() {
-        let mut indices: Vec<u32> = failed.iter().filter_map(|job| job.array_index).collect();
-        indices.sort_unstable();
+        let mut failed: Vec<&Job> = failed.iter().collect();
+        failed.sort_by_key(|job| job.array_index);
+        let indices: Vec<u32> = failed.iter().filter_map(|job| job.array_index).collect();
         let more = if (failed.len() as u64) < Tally::of(&set.counts).failed { ", ..." } else { "" };
         lines.push(format!("{:<LABEL_WIDTH$}{}{more}", "failed:", ranges(&indices)));
         for job in failed.iter().take(REASONS) {
@@ -351,8 +385,10 @@ mod tests {
                  "counts":{"blocked":1},"jobs":["job-2"]},
                 {"name":"check","needs":[{"step":"extract","rule":"all_success"}],"status":"failed","size":1,
                  "counts":{"failed":1},"jobs":["job-3"],"reason":"exit code 3"},
+                {"name":"alert","needs":[{"step":"train","rule":"one_failed"}],"status":"cancelled","size":1,
+                 "counts":{"cancelled":1},"jobs":["job-5"],"reason":"skipped: its rule can no longer be met"},
                 {"name":"cleanup","needs":[{"step":"train","rule":"all_done"},{"step":"check","rule":"all_done"}],
-                 "status":"blocked","size":1,"counts":{"blocked":1},"jobs":["job-4"]}]}"#,
+                 "status":"blocked","size":1,"counts":{"blocked":1},"jobs":["job-4"],"reason":"dependency job-3 failed"}]}"#,
         )
         .unwrap();
         let text = pipeline_tree(&pipeline, now(), screen());
@@ -368,7 +404,8 @@ STEP              STATUS   JOBS   TIME  NOTE
 extract           done            2.0s
 ├─ transform      failed    3/3  10.0s  2 done, 1 failed
 │  └─ train       blocked
-│     └─ cleanup  blocked               also after check; when all_done
+│     ├─ alert    skipped               when one_failed
+│     └─ cleanup  blocked               dependency check failed; also after check; when all_done
 └─ check          failed                exit code 3";
         assert_eq!(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"), expected, "\n{text}");
     }
