@@ -140,13 +140,16 @@ pub(crate) fn pipeline_tree(pipeline: &Pipeline, now: Timestamp, screen: Screen)
     ];
     let tree = super::tree::arrange(&pipeline.steps);
     let names = names(&pipeline.steps);
+    let parents: BTreeMap<usize, Option<usize>> =
+        tree.iter().map(|branch| (branch.step, branch.parent)).collect();
     let rows: Vec<Vec<Content>> = tree
         .iter()
         .map(|branch| {
             let step = &pipeline.steps[branch.step];
             let tally = Tally::of(&step.counts);
             let jobs = if step.size > 1 { format!("{}/{}", tally.ended(), step.size) } else { String::new() };
-            let parent = branch.parent.map(|parent| &pipeline.steps[parent]);
+            let above = above(branch.parent, &parents);
+            let above: Vec<&str> = above.iter().map(|step| pipeline.steps[*step].name.as_str()).collect();
             let reason = step.reason.as_deref().map(|reason| with_names(reason, &names));
             let (status, colour) = if is_skipped(step) {
                 ("skipped", None)
@@ -158,7 +161,7 @@ pub(crate) fn pipeline_tree(pipeline: &Pipeline, now: Timestamp, screen: Screen)
                 (status.to_owned(), colour),
                 (jobs, None),
                 (took(step, now), None),
-                (note(step, reason, parent), note_colour(step)),
+                (note(step, reason, &above), note_colour(step)),
             ]
         })
         .collect();
@@ -175,6 +178,13 @@ fn took(step: &Step, now: Timestamp) -> String {
 
 fn note_colour(step: &Step) -> Option<Color> {
     if step.status == JobStatus::Failed { Some(Color::DarkRed) } else { None }
+}
+
+/// The steps on the way from a step to the top of the tree.
+fn above(parent: Option<usize>, parents: &BTreeMap<usize, Option<usize>>) -> Vec<usize> {
+    // As long as anybody looks at: a chain of thousands of steps is not walked for each of them.
+    const FARTHEST: usize = 50;
+    std::iter::successors(parent, |step| parents.get(step).copied().flatten()).take(FARTHEST).collect()
 }
 
 /// What people call each job: its step, with the number of the element where there are several.
@@ -201,18 +211,14 @@ fn is_skipped(step: &Step) -> bool {
 }
 
 /// How its jobs stand, why it ended badly, what it waits for beside its place in the tree, and by which rules.
-fn note(step: &Step, reason: Option<String>, parent: Option<&Step>) -> String {
+fn note(step: &Step, reason: Option<String>, above: &[&str]) -> String {
     let mut parts = Vec::new();
     if step.size > 1 {
         parts.push(Tally::of(&step.counts).words());
     }
     parts.extend(reason.filter(|_| !is_skipped(step)));
-    let others: Vec<&str> = step
-        .needs
-        .iter()
-        .map(|need| need.step.as_str())
-        .filter(|name| parent.is_none_or(|parent| parent.name != *name))
-        .collect();
+    let others: Vec<&str> =
+        step.needs.iter().map(|need| need.step.as_str()).filter(|name| !above.contains(name)).collect();
     if !others.is_empty() {
         parts.push(format!("also after {}", printable(&others.join(", "))));
     }

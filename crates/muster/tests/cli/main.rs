@@ -3,6 +3,7 @@
 
 mod control;
 mod embedded;
+mod examples;
 mod harness;
 mod logs;
 mod looking;
