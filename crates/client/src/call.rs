@@ -67,6 +67,17 @@ impl Call {
         self
     }
 
+    /// Sends a header along; one that cannot be sent is refused.
+    pub(crate) fn checked_header(mut self, name: &'static str, value: &str) -> Result<Self, ClientError> {
+        match HeaderValue::from_str(value) {
+            Ok(value) => {
+                self.headers.insert(name, value);
+                Ok(self)
+            }
+            Err(source) => Err(ClientError::InvalidHeader { name, source }),
+        }
+    }
+
     pub(crate) fn time_limit(&self) -> Duration {
         self.timeout
     }

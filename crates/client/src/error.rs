@@ -25,6 +25,8 @@ pub enum ClientError {
     Encode { path: String, source: serde_json::Error },
     #[error("the answer to {path} is not what was expected: {source}")]
     Decode { path: String, source: serde_json::Error },
+    #[error("the {name} has characters that cannot be sent; use letters, digits and simple signs")]
+    InvalidHeader { name: &'static str, source: http::header::InvalidHeaderValue },
     #[error("{path:?} is not a path")]
     InvalidPath { path: String, source: http::uri::InvalidUri },
 }
@@ -41,6 +43,7 @@ impl ClientError {
             }
             Self::InvalidUrl { .. }
             | Self::Encode { .. }
+            | Self::InvalidHeader { .. }
             | Self::Decode { .. }
             | Self::InvalidPath { .. } => false,
         }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use muster_protocol::{ArrayRequest, BulkResult, HEADER_NEXT_CURSOR, JobSet, Pipeline, SetKind};
+use muster_protocol::{
+    ArrayRequest, BulkResult, HEADER_IDEMPOTENCY_KEY, HEADER_NEXT_CURSOR, JobSet, Pipeline, SetKind,
+};
 
 use crate::base_url::encode;
 use crate::call::{Call, Client, decode, refused};
@@ -23,6 +25,8 @@ pub struct PipelineFile {
     pub params: BTreeMap<String, String>,
     /// Where steps run that do not say it; the worker's choice when absent.
     pub working_dir: Option<String>,
+    /// Submitting again with the same key returns the pipeline made the first time.
+    pub idempotency_key: Option<String>,
 }
 
 /// A page of a list of sets.
@@ -34,14 +38,19 @@ pub struct SetPage {
 }
 
 impl PipelineFile {
-    fn call(&self, path: String) -> Call {
+    fn call(&self, path: String) -> Result<Call, ClientError> {
         let mut query = Query::of(path);
         for (name, value) in &self.params {
             query.add("param", &format!("{name}={value}"));
         }
         query.add_some("working_dir", self.working_dir.as_deref());
         let body = Bytes::from(self.text.clone());
-        Call::new(Method::POST, query.path).bytes("application/yaml", body).timeout(SUBMIT_TIMEOUT)
+        let call =
+            Call::new(Method::POST, query.path).bytes("application/yaml", body).timeout(SUBMIT_TIMEOUT);
+        match self.idempotency_key.as_deref() {
+            Some(key) => call.checked_header(HEADER_IDEMPOTENCY_KEY, key),
+            None => Ok(call),
+        }
     }
 }
 
@@ -55,12 +64,12 @@ fn resource(kind: SetKind) -> &'static str {
 impl Client {
     /// Submits a whole pipeline in one transaction.
     pub async fn submit_pipeline(&self, file: &PipelineFile) -> Result<Pipeline, ClientError> {
-        self.exchange(file.call("/pipelines".to_owned())).await
+        self.exchange(file.call("/pipelines".to_owned())?).await
     }
 
     /// Adds steps to a pipeline that is there.
     pub async fn add_steps(&self, id: &str, file: &PipelineFile) -> Result<Pipeline, ClientError> {
-        self.exchange(file.call(format!("/pipelines/{}/steps", encode(id)))).await
+        self.exchange(file.call(format!("/pipelines/{}/steps", encode(id)))?).await
     }
 
     pub async fn pipeline(&self, id: &str) -> Result<Pipeline, ClientError> {
@@ -134,8 +143,10 @@ mod tests {
             text: "steps: []".into(),
             params: [("DATE".to_owned(), "a b=c&d".to_owned())].into(),
             working_dir: Some("/data".into()),
+            idempotency_key: Some("once".into()),
         };
-        let shown = format!("{:?}", file.call("/pipelines".to_owned()));
+        let shown = format!("{:?}", file.call("/pipelines".to_owned()).unwrap());
+        assert!(shown.contains(r#""idempotency-key": "once""#), "{shown}");
         assert!(shown.contains("/pipelines?param=DATE%3Da%20b%3Dc%26d&working_dir=%2Fdata"), "{shown}");
     }
 }

@@ -71,6 +71,7 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::Interrupted { .. }
         | ClientError::Refused { .. }
         | ClientError::Encode { .. }
+        | ClientError::InvalidHeader { .. }
         | ClientError::InvalidPath { .. } => None,
     }
 }

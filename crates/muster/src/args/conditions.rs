@@ -12,7 +12,7 @@ const RULE_HELP: &str = "What the jobs to wait for must come to: all_success, al
                          one_success, none_failed or always [default: all_success]";
 
 /// What decides about start, end and repetition.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct ConditionArgs {
     /// A job that must be done first; may be repeated
     #[arg(long = "after", value_name = "JOB", help_heading = "Start")]

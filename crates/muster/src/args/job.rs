@@ -46,7 +46,7 @@ Examples:
 The file is like that of a pipeline; its steps may need those that are there.";
 
 /// What to run, and what it needs.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct JobArgs {
     /// A name for people
     #[arg(long, value_name = "NAME")]
@@ -143,7 +143,7 @@ pub(crate) struct SubmitArgs {
 }
 
 /// Many jobs from one command.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct ArrayArgs {
     #[arg(long, help = "One job for each index, as MUSTER_ARRAY_INDEX: 0-9, 1,3,5 or 0-99:10; %50 runs at most 50 at once", value_name = "INDICES", value_parser = indices, help_heading = "Many jobs", conflicts_with_all = ["each_line", "each_json"])]
     pub(crate) array: Option<Indices>,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::submit::{read, shown};
 use super::wait;
-use crate::args::{AddArgs, ParameterArgs, SubmitArgs};
+use crate::args::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, SubmitArgs};
 use crate::exit;
 use crate::failure::UsageError;
 use crate::job_request::working_dir;
@@ -51,7 +51,12 @@ pub(crate) async fn submit(
     if args.check {
         return approve(name, &document, settings);
     }
-    let file = PipelineFile { text, params, working_dir: working_dir(args.job.workdir.as_deref())? };
+    let file = PipelineFile {
+        text,
+        params,
+        working_dir: working_dir(args.job.workdir.as_deref())?,
+        idempotency_key: args.job.idempotency_key.clone(),
+    };
     let client = settings.client()?;
     let pipeline = client.submit_pipeline(&file).await?;
     tell(&pipeline);
@@ -79,7 +84,8 @@ pub(crate) async fn add(args: &AddArgs, settings: &Settings) -> anyhow::Result<u
     if args.check {
         return approve(&args.file, &document, settings);
     }
-    let file = PipelineFile { text, params, working_dir: working_dir(args.workdir.as_deref())? };
+    let working_dir = working_dir(args.workdir.as_deref())?;
+    let file = PipelineFile { text, params, working_dir, idempotency_key: None };
     let extended = client.add_steps(&pipeline.set.id, &file).await?;
     tell(&extended);
     print(&extended, settings)?;
@@ -92,30 +98,15 @@ fn parameters(args: &ParameterArgs) -> BTreeMap<String, String> {
 
 /// What a pipeline says for each step cannot be said for all of them here.
 fn refuse_job_options(args: &SubmitArgs) -> Result<(), UsageError> {
-    let job = &args.job;
-    let given = [
-        ("--name", job.name.is_some()),
-        ("--queue", job.queue.is_some()),
-        ("--priority", job.priority.is_some()),
-        ("--cpus", job.cpus.is_some()),
-        ("--memory", job.memory.is_some()),
-        ("--gpus", job.gpus.is_some()),
-        ("--vram", job.vram.is_some()),
-        ("--env", !job.env.is_empty()),
-        ("--tag", !job.tags.is_empty()),
-        ("--timeout", job.conditions.timeout.is_some()),
-        ("--max-retries", job.conditions.max_retries.is_some()),
-        ("--hold", job.conditions.hold),
-        ("--after", !job.conditions.after.is_empty()),
-        ("--needs", !job.conditions.needs.is_empty()),
-        ("--array", args.array.is_asked_for()),
-    ];
-    match given.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(UsageError(format!(
-            "{option} is for a command; a pipeline says it in its file, for all steps under `defaults:`"
-        ))),
-        None => Ok(()),
+    let rest = JobArgs { workdir: None, idempotency_key: None, ..args.job.clone() };
+    if rest == JobArgs::default() && args.array == ArrayArgs::default() && !args.atomic {
+        return Ok(());
     }
+    Err(UsageError(
+        "options that describe a job are for a command; a pipeline says it in its file, for all steps under \
+         `defaults:`"
+            .into(),
+    ))
 }
 
 /// Shows the mistakes: to people with the line and the place, to programs as data.

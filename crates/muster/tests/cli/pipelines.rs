@@ -98,3 +98,15 @@ fn a_pipeline_is_cancelled_as_a_whole() {
     up.run(&["cancel", &id]).ok();
     assert_eq!(up.run(&["wait", &id]).code(), 130);
 }
+
+#[test]
+fn the_same_key_gives_the_same_pipeline_and_the_same_array() {
+    let up = Up::start();
+    std::fs::write(up.directory.path().join("p.yaml"), "steps: [{name: a, run: 'true'}]").unwrap();
+    let submit = || up.run(&["submit", "p.yaml", "--idempotency-key", "once"]).ok();
+    let (first, second) = (submit(), submit());
+    assert_eq!(first.line(), second.line());
+    assert!(second.stderr.contains("submitted before"), "{second:?}");
+    let array = || up.submit(&["--array", "0-2", "--idempotency-key", "one-array", "--", "true"]);
+    assert_eq!(array(), array());
+}
