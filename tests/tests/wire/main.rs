@@ -8,11 +8,13 @@
 )]
 
 mod additions;
+mod arrays;
 mod bad_input;
 mod batch;
 mod cancel;
 mod claims;
 mod configuration;
+mod control;
 mod dependencies;
 mod fencing;
 mod following;
@@ -21,6 +23,7 @@ mod logs;
 mod metrics;
 mod original_worker;
 mod outage;
+mod pipelines;
 mod reports;
 mod responses;
 mod shutdown;

@@ -171,7 +171,7 @@ impl Order {
         if self.dry_run {
             return self.preview(app, ids).await;
         }
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger { revives: self.verb == Verb::Retry, ..Ledger::default() };
         let mut left = ids;
         // A job that ended with an ancestor is retried after it; so what is refused for that is tried again
         // for as long as others get on.
@@ -223,6 +223,8 @@ struct Refused {
 /// What has become of the jobs so far.
 #[derive(Default)]
 struct Ledger {
+    /// Whether the change of one job may bring others back to life.
+    revives: bool,
     changed: Vec<JobId>,
     seen: HashSet<JobId>,
     stopping: Vec<JobId>,
@@ -247,9 +249,12 @@ impl Ledger {
                 self.stopping.extend(stopping);
                 true
             }
+            Ok(Outcome::Changed { repeated: false, .. } | Outcome::Deleted) => {
+                self.change(id);
+                true
+            }
             // One that was revived with its ancestor is no longer ended, as it should be.
-            Ok(Outcome::Changed { repeated: false, .. } | Outcome::Deleted)
-            | Err(Rejection::NotEnded { .. }) => {
+            Err(Rejection::NotEnded { .. }) if self.revives => {
                 self.change(id);
                 true
             }
@@ -297,7 +302,8 @@ mod tests {
 
     #[test]
     fn refusals_are_named_and_revived_jobs_count_as_changed() {
-        let (mut ledger, mut again) = (Ledger::default(), Vec::new());
+        let mut ledger = Ledger { revives: true, ..Ledger::default() };
+        let mut again = Vec::new();
         let id = JobId::from_random([1; 16]);
         let ancestor = JobId::from_random([2; 16]);
         assert!(!ledger.note(id, Err(Rejection::EndedByAncestor { ancestor }), &mut again));
