@@ -108,6 +108,8 @@ pub struct ServerConfig {
     pub header_timeout: Duration,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
+    /// How long a client may leave an answer unread.
+    pub write_timeout: Duration,
     /// How long open requests may take to finish at shutdown.
     pub drain_timeout: Duration,
     pub limits: Limits,
@@ -134,6 +136,7 @@ impl Default for ServerConfig {
             max_connections: 10_000,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             limits: Limits::default(),
         }

@@ -27,6 +27,7 @@ mod routes;
 mod server;
 mod set_submission;
 pub mod settings;
+mod stalled;
 mod submission;
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,8 @@
 //! Connections: accepts them, serves each in a task of its own, and ends them politely.
 //!
-//! Guarantees: a client that is slow to send the head of its request is cut off; more connections than
-//! allowed wait in the kernel's queue; a failing accept is retried with a pause instead of a busy loop.
+//! Guarantees: a client that is slow to send the head of its request, or that does not read its answer, is
+//! cut off; more connections than allowed wait in the kernel's queue; a failing accept is retried with a
+//! pause instead of a busy loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::ServerConfig;
+use crate::stalled::Stalled;
 
 /// Pause after a failed accept, for example when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -40,6 +42,7 @@ pub(crate) fn serve(
         listener,
         router,
         header_timeout: config.header_timeout,
+        write_timeout: config.write_timeout,
         closing,
         room: Arc::clone(&room),
     };
@@ -66,6 +69,7 @@ struct Acceptor {
     listener: TcpListener,
     router: Router,
     header_timeout: Duration,
+    write_timeout: Duration,
     closing: watch::Receiver<bool>,
     room: Arc<Semaphore>,
 }
@@ -98,7 +102,7 @@ impl Acceptor {
 
     fn serve(&self, stream: TcpStream, permit: OwnedSemaphorePermit) -> impl Future<Output = ()> + use<> {
         let service = TowerToHyperService::new(self.router.clone());
-        let header_timeout = self.header_timeout;
+        let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         let mut closing = self.closing.clone();
         async move {
             let _open = permit;
@@ -107,7 +111,8 @@ impl Acceptor {
             }
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(header_timeout).keep_alive(true);
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let stream = TokioIo::new(Stalled::new(stream, write_timeout));
+            let connection = builder.serve_connection(stream, service);
             let mut connection = std::pin::pin!(connection);
             let served = tokio::select! {
                 served = connection.as_mut() => served,

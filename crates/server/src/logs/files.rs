@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use muster_domain::{Event, JobId, Lease};
 use muster_protocol::{LogAppended, LogStream};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::admission::Admissions;
 use super::lanes::Lanes;
@@ -29,6 +29,9 @@ const READERS: usize = 2;
 const UPLOADS: usize = 64;
 /// ... but not for longer than this.
 const UPLOAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Live readers at the same time; each may have some pieces waiting for it.
+const LIVE_READERS: usize = 1_024;
 
 /// A piece of one stream, at its place.
 #[derive(Debug, Clone)]
@@ -61,6 +64,7 @@ pub(crate) struct LogStore {
     writers: Arc<Lanes>,
     readers: Lanes,
     uploads: Semaphore,
+    live_readers: Arc<Semaphore>,
     pub(crate) admissions: Admissions,
     pub(super) watchers: Watchers,
     /// Bytes written since the last look at how much there is.
@@ -102,6 +106,7 @@ impl LogStore {
             writers: Arc::new(Lanes::start("log-write", WRITERS)?),
             readers: Lanes::start("log-read", READERS)?,
             uploads: Semaphore::new(UPLOADS),
+            live_readers: Arc::new(Semaphore::new(LIVE_READERS)),
             admissions: Admissions::default(),
             watchers: Watchers::default(),
             added: AtomicU64::new(0),
@@ -111,6 +116,11 @@ impl LogStore {
     /// Waits for room to take an upload into memory; `None` when there is none for long.
     pub(crate) async fn room(&self) -> Option<SemaphorePermit<'_>> {
         tokio::time::timeout(UPLOAD_PATIENCE, self.uploads.acquire()).await.ok()?.ok()
+    }
+
+    /// A seat for a live reader; `None` when all are taken.
+    pub(crate) fn seat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.live_readers).try_acquire_owned().ok()
     }
 
     pub(super) fn directory(&self, job: JobId) -> PathBuf {

@@ -15,7 +15,7 @@ use futures::stream;
 use jiff::Timestamp;
 use muster_protocol::{LogGap, LogPiece};
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::batch::{Content, Item};
 use super::follow::{Follow, Told};
@@ -23,17 +23,21 @@ use super::follow::{Follow, Told};
 /// A silent stream sends a comment this often, so that both ends notice when the other is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Pieces that wait for a reader.
-const AHEAD: usize = 4;
+const AHEAD: usize = 2;
 
 /// The stream of a reader that has `patience` to take each piece.
 pub(crate) fn live(
     reader: Follow,
     patience: Duration,
+    seat: OwnedSemaphorePermit,
 ) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     // One place more than pieces wait, for the last word.
     let (sender, receiver) = mpsc::channel(AHEAD + 1);
     tokio::spawn(feed(reader, sender, patience));
-    stream::unfold(receiver, |mut receiver| async move { Some((Ok(receiver.recv().await?), receiver)) })
+    // The seat is taken until the last piece has left.
+    stream::unfold((receiver, seat), |(mut receiver, seat)| async move {
+        Some((Ok(receiver.recv().await?), (receiver, seat)))
+    })
 }
 
 async fn feed(mut reader: Follow, sender: mpsc::Sender<Bytes>, patience: Duration) {

@@ -304,7 +304,8 @@ pub(crate) async fn stream_logs(
     let body = if call.is_head {
         Body::empty()
     } else {
-        Body::from_stream(live(Follow::new(app, reader, follow), patience))
+        let seat = app.logs.seat().ok_or_else(ApiError::overloaded)?;
+        Body::from_stream(live(Follow::new(app, reader, follow), patience, seat))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -93,6 +93,9 @@ pub struct SchedulerArgs {
     /// How long a client may take to send a body
     #[arg(long, value_name = "TIME", env = "MUSTER_BODY_TIMEOUT", default_value = "60s", value_parser = positive)]
     pub body_timeout: Duration,
+    /// How long a client may leave an answer unread
+    #[arg(long, value_name = "TIME", env = "MUSTER_WRITE_TIMEOUT", default_value = "60s", value_parser = positive)]
+    pub write_timeout: Duration,
     /// Bytes in the body of a single request
     #[arg(long, value_name = "BYTES", env = "MUSTER_BODY_LIMIT", default_value_t = Limits::default().body)]
     pub body_limit: usize,
@@ -187,6 +190,7 @@ impl SchedulerArgs {
             grace: self.preempt_grace,
             header_timeout: self.header_timeout,
             body_timeout: self.body_timeout,
+            write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
             limits,
             ..ServerConfig::default()

@@ -28,8 +28,8 @@ const BURST_BYTES: u64 = 4 * 1024 * 1024;
 const BURST_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the kernel is asked at most: a job may write many thousand times a second.
 const WATCH_INTERVAL: Duration = Duration::from_millis(20);
-/// How much longer than its announcement an end's output is tried.
-const ABANDON_AFTER: Duration = Duration::from_secs(120);
+/// How much longer than its announcement an end's output is tried: a scheduler may be away for a night.
+const ABANDON_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Where the files are, and how long an end waits for them.
 #[derive(Debug, Clone)]
@@ -280,8 +280,15 @@ impl Shipper {
             }
             Err(error) => {
                 tracing::debug!(job_id = %key.job_id, error = %error, "cannot send output, trying again");
+                let now = Instant::now();
                 tracked.grown = true;
-                tracked.not_before = Instant::now() + tracked.backoff.fail();
+                tracked.not_before = now + tracked.backoff.fail();
+                // Where nothing answers, nobody could hear of the end either: its output goes first still.
+                if let Some(finish) = &mut tracked.finish
+                    && error.status().is_none()
+                {
+                    finish.announce_at = now + self.config.flush;
+                }
             }
         }
         // An end that came while this was under way has marked the files as grown once more.
@@ -404,5 +411,41 @@ fn remove(path: &str) {
     if !path.is_empty() {
         // Gone already is as good.
         let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shipper with one attempt that has ended long ago, which a sender has at the moment.
+    fn finishing() -> (Shipper, Key, [StreamTail; 2], mpsc::UnboundedReceiver<LogEvent>) {
+        let client = Client::http("http://127.0.0.1:1").unwrap();
+        let config = LogsConfig { directory: PathBuf::from("/nowhere"), flush: Duration::from_secs(3600) };
+        let (events, heard) = mpsc::unbounded_channel();
+        let mut shipper = Shipper::new(client, config, events);
+        let key = Key { job_id: "job-1".into(), lease: 1 };
+        shipper.apply(Command::Finish(key.clone(), 1, Files::default()));
+        let tracked = shipper.jobs.get_mut(&key).unwrap();
+        tracked.grown = false;
+        tracked.finish = Some(Finish { announce_at: Instant::now(), announced: false });
+        let streams = tracked.streams.take().unwrap();
+        (shipper, key, streams, heard)
+    }
+
+    #[tokio::test]
+    async fn an_end_waits_for_its_output_while_nothing_answers() {
+        let (mut shipper, key, streams, mut heard) = finishing();
+        let unreachable = ClientError::Unreachable { url: "u".into(), source: "refused".into() };
+        shipper.sent((key, streams, Err(unreachable)));
+        shipper.pump(Instant::now());
+        assert!(heard.try_recv().is_err(), "the end is not told before its output");
+    }
+
+    #[tokio::test]
+    async fn an_end_does_not_wait_for_an_answer_that_does_not_come() {
+        let (mut shipper, key, _streams, mut heard) = finishing();
+        shipper.pump(Instant::now());
+        assert_eq!(heard.try_recv().unwrap(), LogEvent::Delivered(key));
     }
 }
