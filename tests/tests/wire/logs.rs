@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use muster_tests::{Http, Response, Scheduler, Settings, StoreKind, for_each_store, id_of, lease_of, until};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBuf;
 use serde_json::Value;
 
 const BOUND: Duration = Duration::from_secs(20);
@@ -94,6 +96,8 @@ struct Live {
 impl Live {
     fn open(http: Http, target: &str) -> Self {
         let mut stream = http.connect().unwrap();
+        // A system that lends a connection many megabytes would never find this reader slow.
+        setsockopt(&stream, RcvBuf, &16_384).unwrap();
         stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
         Self { reader: BufReader::new(stream) }
     }
@@ -270,6 +274,7 @@ fn a_reader_that_does_not_read_is_let_go_and_comes_back() {
         job.upload(http, "stdout", index * piece.len(), &piece).expect(200);
     }
     // More than the sockets and queues hold; the scheduler gives up on us and says so at the end.
+    until("the reader is let go", BOUND, || scheduler.metric("muster_log_readers_dropped_total") == Some(1));
     let mut received = Vec::new();
     let drained = until_dropped(&mut live.reader, &mut received);
     assert!(drained, "the stream ended without a word");
@@ -364,6 +369,12 @@ fn all_output_together_is_bounded_and_the_oldest_goes_first() {
     assert_eq!((gap[0].kind.as_str(), &gap[0].data["cause"]), ("gap", &"expired".into()));
 }
 
+/// How many jobs have output on the disk.
+fn jobs_with_output(scheduler: &Scheduler) -> usize {
+    let shards = std::fs::read_dir(scheduler.backing().directory().join("data/logs")).unwrap().flatten();
+    shards.flat_map(|shard| std::fs::read_dir(shard.path()).unwrap().flatten()).count()
+}
+
 #[test]
 fn output_goes_with_its_job() {
     let settings = Settings::default().set("retention", "100ms").set("retention-interval", "50ms");
@@ -372,11 +383,19 @@ fn output_goes_with_its_job() {
     let job = claimed(&scheduler);
     job.upload(http, "stdout", 0, "hello").expect(200);
     scheduler.report_under(job.lease, &job.id, "done").expect(200);
-    let logs = scheduler.backing().directory().join("data/logs");
-    let kept = || {
-        let shards = std::fs::read_dir(&logs).unwrap().flatten();
-        shards.flat_map(|shard| std::fs::read_dir(shard.path()).unwrap().flatten()).count()
-    };
     until("the job is gone", BOUND, || http.get(&format!("/jobs/{}", job.id)).status == 404);
-    until("its output is gone", BOUND, || kept() == 0);
+    until("its output is gone", BOUND, || jobs_with_output(&scheduler) == 0);
+}
+
+#[test]
+fn output_of_a_deleted_job_is_deleted() {
+    let scheduler = Scheduler::start(StoreKind::Memory);
+    let http = scheduler.http();
+    let job = claimed(&scheduler);
+    job.upload(http, "stdout", 0, "hello").expect(200);
+    scheduler.report_under(job.lease, &job.id, "done").expect(200);
+    assert_eq!(jobs_with_output(&scheduler), 1);
+    let deleted = http.request("DELETE", &format!("/jobs/{}", job.id)).send();
+    assert!((200..300).contains(&deleted.status), "{deleted:?}");
+    until("its output is gone", BOUND, || jobs_with_output(&scheduler) == 0);
 }

@@ -54,6 +54,11 @@ impl Follow {
         self.reader.cursor()
     }
 
+    /// Counts this reader among those that were too slow.
+    pub(super) fn count_dropped(&self) {
+        self.app.metrics.log_reader_dropped();
+    }
+
     /// The next thing to know, within `patience`.
     pub(crate) async fn next(&mut self, patience: Duration) -> io::Result<Told> {
         let deadline = Instant::now() + patience;

@@ -73,6 +73,7 @@ async fn feed(mut reader: Follow, sender: mpsc::Sender<Bytes>, patience: Duratio
                 let dropped = ": too slow\n\nevent: dropped\ndata: {}\n\n";
                 // The place was kept for this.
                 let _ = sender.try_send(Bytes::from_static(dropped.as_bytes()));
+                reader.count_dropped();
                 return;
             }
         };

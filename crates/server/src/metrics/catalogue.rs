@@ -61,6 +61,8 @@ struct LoopMetrics {
 #[derive(Debug)]
 struct TrafficMetrics {
     store_errors: IntCounter,
+    log_bytes: IntCounter,
+    log_readers_dropped: IntCounter,
     commit_seconds: Histogram,
     commit_commands: Histogram,
     http_requests: IntCounterVec,
@@ -212,6 +214,12 @@ impl TrafficMetrics {
         let labels = ["method", "route", "code"];
         Ok(Self {
             store_errors: counter(r, "muster_store_errors_total", "Failed calls to the store.")?,
+            log_bytes: counter(r, "muster_log_bytes_total", "Bytes of output that workers sent.")?,
+            log_readers_dropped: counter(
+                r,
+                "muster_log_readers_dropped_total",
+                "Readers of live output that were let go because they were too slow.",
+            )?,
             commit_seconds: histogram(
                 r,
                 "muster_commit_seconds",
@@ -331,6 +339,14 @@ impl Metrics {
 
     pub(crate) fn store_error(&self) {
         self.traffic.store_errors.inc();
+    }
+
+    pub(crate) fn log_received(&self, bytes: usize) {
+        self.traffic.log_bytes.inc_by(bytes as u64);
+    }
+
+    pub(crate) fn log_reader_dropped(&self) {
+        self.traffic.log_readers_dropped.inc();
     }
 
     pub(crate) fn committed(&self, commands: usize, took: Duration) {

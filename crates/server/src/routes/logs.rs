@@ -106,6 +106,7 @@ pub(crate) async fn append_log(
         ticks.push(Tick { end, micros: now_micros() });
     }
     let skip = call.params.flag("skip");
+    app.metrics.log_received(bytes.len());
     keep(&app, Chunk { job: id, lease, attempt, stream, offset, bytes, skip, ticks }).await
 }
 
