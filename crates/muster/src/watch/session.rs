@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::feed::Feed;
+use super::feed::{Feed, Pace};
 use super::filter::Filter;
 use super::input;
 use super::model::{Arrangement, Message, Model, Order, Request};
@@ -76,7 +76,7 @@ impl Loop {
     fn new(mut model: Model, theme: Theme, screen: Screen, client: Client) -> io::Result<Self> {
         model.size = screen.size()?;
         let (sender, news) = mpsc::channel(QUEUE);
-        let feed = Feed::start(client, model.wanted(), sender);
+        let feed = Feed::start(client, model.wanted(), Pace::default(), sender);
         Ok(Self { model, theme, screen, feed, news, keys: keys(), drawn: None, changed: true })
     }
 
