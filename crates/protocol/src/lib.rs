@@ -12,6 +12,7 @@ mod sets;
 mod summary;
 mod sync;
 mod system;
+mod webhooks;
 mod workers;
 
 pub use events::{Event, EventData};
@@ -33,6 +34,10 @@ pub use sync::{
     HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
 };
 pub use system::{Health, Version};
+pub use webhooks::{
+    DeadLetter, DeadLetterCount, HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE,
+    HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookPayload, WebhookRequest, WebhookTest, WebhookUpdate,
+};
 pub use workers::{Quarantine, RegisterRequest, Worker, WorkerStatus};
 
 /// Response header with the lease of a single claimed job.

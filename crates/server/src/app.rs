@@ -15,6 +15,7 @@ use crate::journal::Journal;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
 use crate::wake::WakeHub;
+use crate::webhooks::Sender;
 
 /// One running scheduler, as its handlers see it.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,
+    pub(crate) webhooks: Sender,
     /// Large bodies that may be held in memory at the same time.
     pub(crate) batches: Semaphore,
     pub(crate) instance_id: String,

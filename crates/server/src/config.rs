@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use muster_domain::DeliveryPolicy;
 use muster_domain::limits::Timeouts;
 
 const MIB: usize = 1024 * 1024;
@@ -69,6 +70,22 @@ impl Default for Limits {
     }
 }
 
+/// How deliveries to webhooks behave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookConfig {
+    pub policy: DeliveryPolicy,
+    /// How long a receiver may take to answer.
+    pub timeout: Duration,
+    /// Whether receivers on this machine and in private networks are allowed.
+    pub allow_private: bool,
+}
+
+impl Default for WebhookConfig {
+    fn default() -> Self {
+        Self { policy: DeliveryPolicy::default(), timeout: Duration::from_secs(10), allow_private: true }
+    }
+}
+
 /// How a scheduler behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -112,6 +129,7 @@ pub struct ServerConfig {
     pub write_timeout: Duration,
     /// How long open requests may take to finish at shutdown.
     pub drain_timeout: Duration,
+    pub webhooks: WebhookConfig,
     pub limits: Limits,
 }
 
@@ -138,6 +156,7 @@ impl Default for ServerConfig {
             body_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
+            webhooks: WebhookConfig::default(),
             limits: Limits::default(),
         }
     }

@@ -95,6 +95,10 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "set_not_found", "no such pipeline or array")
     }
 
+    pub fn webhook_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "webhook_not_found", "webhook not found")
+    }
+
     pub fn gang_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "gang_not_found", "gang not found")
     }

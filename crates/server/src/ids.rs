@@ -1,6 +1,6 @@
 //! Fresh identifiers. The only place that asks for randomness.
 
-use muster_domain::{JobId, SetId};
+use muster_domain::{JobId, SetId, WebhookId};
 use uuid::Uuid;
 
 /// The id of a new job.
@@ -11,6 +11,17 @@ pub(crate) fn job() -> JobId {
 /// The id of a new pipeline or array.
 pub(crate) fn set() -> SetId {
     SetId::from_random(rand::random())
+}
+
+/// The id of a new webhook.
+pub(crate) fn webhook() -> WebhookId {
+    WebhookId::from_random(rand::random())
+}
+
+/// A secret for a webhook: 256 random bits in hexadecimal.
+pub(crate) fn secret() -> String {
+    let (high, low): (u128, u128) = (rand::random(), rand::random());
+    format!("{high:032x}{low:032x}")
 }
 
 /// The id of a request.

@@ -33,7 +33,8 @@ mod submission;
 mod testing;
 mod view;
 mod wake;
+mod webhooks;
 
-pub use config::{Limits, ServerConfig};
+pub use config::{Limits, ServerConfig, WebhookConfig};
 pub use error::ServerError;
 pub use server::{Listen, RunningServer, Server};

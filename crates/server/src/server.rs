@@ -26,6 +26,7 @@ use crate::listener::{self, Connections};
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
 use crate::wake::{self, WakeHub};
+use crate::webhooks::Sender;
 use crate::{ids, loops, routes};
 
 /// What the loops and the store get to finish after the requests have.
@@ -121,6 +122,7 @@ impl Server {
         let app = Arc::new(App {
             admission: Admission::new(config.max_queued),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
+            webhooks: Sender::new(&config.webhooks),
             config,
             store,
             batcher,
@@ -186,7 +188,11 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::retain_logs(&app, stop).await })
     };
-    vec![dispatch, listen, reap, plan, retain, retain_logs]
+    let deliver = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::deliver(&app, stop).await })
+    };
+    vec![dispatch, listen, reap, plan, retain, retain_logs, deliver]
 }
 
 impl RunningServer {

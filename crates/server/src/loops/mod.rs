@@ -5,8 +5,10 @@ mod log_retention;
 mod planner;
 mod reaper;
 mod retention;
+mod webhooks;
 
 pub(crate) use log_retention::run as retain_logs;
 pub(crate) use planner::run as plan;
 pub(crate) use reaper::run as reap;
 pub(crate) use retention::run as retain;
+pub(crate) use webhooks::run as deliver;

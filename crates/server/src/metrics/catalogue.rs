@@ -10,6 +10,8 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, Result,
 };
 
+use super::webhooks::WebhookMetrics;
+
 const EXECUTION_BUCKETS: [f64; 8] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 const QUEUE_WAIT_BUCKETS: [f64; 9] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 const DRAIN_BUCKETS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 120.0];
@@ -26,6 +28,7 @@ pub(crate) struct Metrics {
     loops: LoopMetrics,
     traffic: TrafficMetrics,
     pub(super) gauges: StoreGauges,
+    pub(crate) webhooks: WebhookMetrics,
     pub(super) store_up: Gauge,
     pub(crate) parked: IntGauge,
     pub(crate) unplaceable: IntGauge,
@@ -270,6 +273,7 @@ impl Metrics {
                 "muster_jobs_unplaceable",
                 "Pending jobs that no registered worker could ever run.",
             )?,
+            webhooks: WebhookMetrics::new(r, &store_registry)?,
             registry,
             store_registry,
         })

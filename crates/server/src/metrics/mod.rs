@@ -4,5 +4,6 @@
 
 mod catalogue;
 mod scrape;
+mod webhooks;
 
 pub(crate) use catalogue::Metrics;

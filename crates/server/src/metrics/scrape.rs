@@ -12,12 +12,17 @@ impl Metrics {
     /// The text of all metrics. When the store does not answer in time its gauges are left out, so that
     /// nobody takes an old number for a new one.
     pub(crate) async fn scrape(&self, store: &dyn Store, patience: Duration) -> Vec<u8> {
-        let read = async { Ok::<_, StoreError>((store.counts().await?, store.workers().await?)) };
+        let read = async {
+            let (counts, workers) = (store.counts().await?, store.workers().await?);
+            let (hooks, last_event) = (store.webhooks(true).await?, store.last_event().await?);
+            Ok::<_, StoreError>((counts, workers, hooks, last_event))
+        };
         let mut families = match tokio::time::timeout(patience, read).await {
-            Ok(Ok((counts, workers))) => {
+            Ok(Ok((counts, workers, hooks, last_event))) => {
                 self.store_up.set(1.0);
                 self.set_counts(&counts);
                 self.set_workers(&workers);
+                self.webhooks.set(&hooks, last_event);
                 self.store_registry.gather()
             }
             Ok(Err(error)) => {

@@ -7,6 +7,7 @@ mod cancel;
 mod checkpoint;
 mod claim;
 mod control;
+mod dead_letters;
 mod docs;
 mod events;
 mod jobs;
@@ -21,6 +22,7 @@ mod summary;
 mod sync;
 mod system;
 mod table;
+mod webhooks;
 mod workers;
 
 pub(crate) use table::router;

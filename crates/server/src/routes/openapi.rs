@@ -19,8 +19,8 @@ use crate::submission::MAX_AMOUNT;
 
 use super::claim::ClaimAnswer;
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, docs, events, jobs, listing, logs, pipelines,
-    queues, reports, submit, summary, sync, system, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, jobs, listing, logs,
+    pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -72,6 +72,15 @@ use super::{
         workers::worker_heartbeat,
         workers::list_workers,
         summary::summary,
+        webhooks::create_webhook,
+        webhooks::list_webhooks,
+        webhooks::get_webhook,
+        webhooks::update_webhook,
+        webhooks::delete_webhook,
+        webhooks::test_webhook,
+        dead_letters::list_dead_letters,
+        dead_letters::retry_dead_letters,
+        dead_letters::delete_dead_letters,
         sync::sync_worker,
         system::health,
         system::healthz,
@@ -174,8 +183,9 @@ fn add_limits(document: &mut Value, limits: &Limits) {
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool)> {
-    let get = item.get.iter_mut().map(|operation| (operation, false));
-    get.chain(item.post.iter_mut().map(|operation| (operation, true)))
+    let reads = item.get.iter_mut().map(|operation| (operation, false));
+    let changes = item.post.iter_mut().chain(&mut item.put).chain(&mut item.patch).chain(&mut item.delete);
+    reads.chain(changes.map(|operation| (operation, true)))
 }
 
 fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
@@ -198,9 +208,12 @@ fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
             add_error_bodies(response);
         }
     }
-    let unsupported = operation.responses.responses.get_mut("501");
-    if let Some(RefOr::T(response)) = unsupported {
-        add_error_bodies(response);
+    let errors =
+        operation.responses.responses.iter_mut().filter(|(status, _)| status.starts_with(['4', '5']));
+    for (_, response) in errors {
+        if let RefOr::T(response) = response {
+            add_error_bodies(response);
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::edge;
 use crate::error::ApiError;
 
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, docs, events, jobs, listing, logs, pipelines,
-    queues, reports, submit, summary, sync, system, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, jobs, listing, logs,
+    pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -52,6 +52,17 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/workers/{id}/heartbeat", post(workers::worker_heartbeat))
         .route("/workers/{id}/release", post(workers::release_worker))
         .route("/workers/{id}/sync", post(sync::sync_worker))
+        .route("/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
+        .route(
+            "/webhooks/dead-letters",
+            get(dead_letters::list_dead_letters).delete(dead_letters::delete_dead_letters),
+        )
+        .route("/webhooks/dead-letters/retry", post(dead_letters::retry_dead_letters))
+        .route(
+            "/webhooks/{id}",
+            get(webhooks::get_webhook).patch(webhooks::update_webhook).delete(webhooks::delete_webhook),
+        )
+        .route("/webhooks/{id}/test", post(webhooks::test_webhook))
         .route("/events", get(events::stream_events))
         .route("/health", get(system::health))
         .route("/healthz", get(system::healthz))

@@ -13,6 +13,7 @@ use muster_planner::Scoring;
 use super::values::{
     Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, positive, scoring,
 };
+use super::webhooks::WebhookArgs;
 use crate::config::{Limits, ServerConfig};
 use crate::error::ServerError;
 
@@ -120,6 +121,8 @@ pub struct SchedulerArgs {
     /// How long a reader of live output may leave it unread before it is let go; it can go on where it was
     #[arg(long, value_name = "TIME", env = "MUSTER_LOG_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub log_reader_timeout: Duration,
+    #[command(flatten)]
+    pub webhooks: WebhookArgs,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
     pub log_format: LogFormat,
@@ -192,6 +195,7 @@ impl SchedulerArgs {
             body_timeout: self.body_timeout,
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
+            webhooks: self.webhooks.config(),
             limits,
             ..ServerConfig::default()
         }

@@ -6,7 +6,9 @@
 mod args;
 mod file;
 mod values;
+mod webhooks;
 
 pub use args::SchedulerArgs;
 pub use file::{apply_file, matches};
 pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice};
+pub use webhooks::WebhookArgs;

@@ -4,6 +4,7 @@ mod conditions;
 mod events;
 mod inputs;
 mod sets;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::clock::to_wire;
 
 pub(crate) use events::event;
 pub(crate) use sets::{pipeline, set};
+pub(crate) use webhooks::{dead_letter, webhook};
 
 pub(crate) fn status(status: domain::Status) -> wire::JobStatus {
     match status {

@@ -1,0 +1,166 @@
+//! Deliveries to webhooks: one courier for each hook that has something to deliver.
+//!
+//! Guarantees: a hook whose receiver is down or slow delays no other, since each has a courier of its own;
+//! deliveries of one hook keep the order of the log, since it never has two. Commits are not waited for by
+//! anyone but the couriers, and the log is read in pages, so that the memory is bounded by the number of hooks.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use muster_domain::{Timestamp, Webhook, WebhookId};
+use muster_store::{Role, StoreExt};
+use tokio::task::JoinSet;
+
+use super::leader::{Backoff, Seat};
+use crate::app::Shared;
+use crate::clock;
+use crate::error::ApiError;
+use crate::webhooks::{Courier, Errand, Report};
+
+/// Looks at the hooks are never closer together.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
+/// After a courier has come back, for others to come back too.
+const BREATH: Duration = Duration::from_millis(5);
+/// Also without a wake-up the hooks are looked at this often.
+const SAFETY: Duration = Duration::from_secs(5);
+/// How long a position that has passed unwanted events only may stay unwritten.
+const UNWRITTEN: Duration = Duration::from_secs(1);
+/// What deliveries under way get to finish at the end.
+const CLOSING: Duration = Duration::from_secs(3);
+
+/// A position in the log beyond the one that the store knows.
+#[derive(Debug, Clone, Copy)]
+struct Ahead {
+    position: u64,
+    since: Instant,
+}
+
+/// The couriers under way.
+#[derive(Debug, Default)]
+struct Office {
+    couriers: JoinSet<(WebhookId, Result<Report, ApiError>)>,
+    under_way: HashMap<WebhookId, Instant>,
+    ahead: HashMap<WebhookId, Ahead>,
+    backoff: Backoff,
+    trouble: bool,
+}
+
+/// Runs until `stop` resolves.
+pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    let mut seat = Seat::new(Role::Webhooks);
+    let mut office = Office::default();
+    let mut feed = app.hub.event_feed();
+    loop {
+        feed.mark_unchanged();
+        let pause = office.pass(app, &mut seat).await;
+        let woken = async {
+            tokio::time::sleep(LEAST_PAUSE.min(pause)).await;
+            // The hub lives as long as the server; without it there is nothing to wait for.
+            if feed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = woken => {}
+            Some(finished) = office.couriers.join_next() => {
+                office.note(finished.ok());
+                tokio::time::sleep(BREATH).await;
+            }
+            () = tokio::time::sleep(pause) => {}
+            () = &mut stop => break,
+        }
+    }
+    let finish = async { while office.couriers.join_next().await.is_some() {} };
+    if tokio::time::timeout(CLOSING, finish).await.is_err() {
+        tracing::info!("deliveries to webhooks were cut off; they are repeated after the next start");
+    }
+}
+
+impl Office {
+    /// One look at all hooks; says when the next is due.
+    async fn pass(&mut self, app: &Shared, seat: &mut Seat) -> Duration {
+        while let Some(finished) = self.couriers.try_join_next() {
+            self.note(finished.ok());
+        }
+        if std::mem::take(&mut self.trouble) {
+            seat.give_up(app);
+            return self.backoff.failed(SAFETY);
+        }
+        if *app.closing.borrow() || !seat.take(app).await {
+            return SAFETY;
+        }
+        let started = Instant::now();
+        let pause = self.send_out(app).await;
+        app.metrics.ticked(Role::Webhooks, started.elapsed());
+        pause.unwrap_or_else(|error| {
+            app.metrics.store_error();
+            tracing::warn!(%error, "webhooks could not be read");
+            seat.give_up(app);
+            self.backoff.failed(SAFETY)
+        })
+    }
+
+    async fn send_out(&mut self, app: &Shared) -> Result<Duration, muster_store::StoreError> {
+        let hooks = app.store.webhooks(false).await?;
+        self.ahead.retain(|id, _| hooks.iter().any(|view| view.webhook.id == *id));
+        let last = if hooks.is_empty() { 0 } else { app.store.last_event().await? };
+        self.backoff.reset();
+        let (now, mut pause) = (clock::now(), SAFETY);
+        for hook in hooks.into_iter().map(|view| view.webhook) {
+            if self.under_way.contains_key(&hook.id) {
+                continue;
+            }
+            match self.due(&hook, last, now) {
+                Some(Duration::ZERO) => self.dispatch(app, hook, last),
+                Some(later) => pause = pause.min(later),
+                None => {}
+            }
+        }
+        Ok(pause)
+    }
+
+    /// How long until there is something to do for a hook; `None` when there is nothing.
+    fn due(&self, hook: &Webhook, last: u64, now: Timestamp) -> Option<Duration> {
+        if hook.paused {
+            return None;
+        }
+        let ahead = self.ahead.get(&hook.id).filter(|ahead| ahead.position > hook.progress.cursor);
+        let position = ahead.map_or(hook.progress.cursor, |ahead| ahead.position);
+        if position < last || hook.retrying {
+            let wait = hook.progress.not_before.map_or(0, |until| until.since(now).as_micros());
+            return Some(Duration::from_micros(wait));
+        }
+        ahead.map(|ahead| UNWRITTEN.saturating_sub(ahead.since.elapsed()))
+    }
+
+    fn dispatch(&mut self, app: &Shared, mut hook: Webhook, last: u64) {
+        let written = hook.progress.cursor;
+        let ahead = self.ahead.get(&hook.id);
+        hook.progress.cursor = ahead.map_or(written, |ahead| ahead.position.max(written));
+        let write = ahead.is_some_and(|ahead| ahead.since.elapsed() >= UNWRITTEN);
+        self.under_way.insert(hook.id, Instant::now());
+        let courier = Courier::new(app.clone(), Errand { hook, written, write, last });
+        self.couriers.spawn(async move { (courier.id(), courier.run().await) });
+    }
+
+    fn note(&mut self, finished: Option<(WebhookId, Result<Report, ApiError>)>) {
+        let Some((id, result)) = finished else {
+            // A courier that panicked takes its name with it: all may be sent out again.
+            self.under_way.clear();
+            return;
+        };
+        let began = self.under_way.remove(&id).unwrap_or_else(Instant::now);
+        match result {
+            Ok(Report { position, written }) if position > written => {
+                let ahead = self.ahead.entry(id).or_insert(Ahead { position, since: began });
+                ahead.position = ahead.position.max(position);
+            }
+            Ok(_) => drop(self.ahead.remove(&id)),
+            Err(_) => {
+                self.ahead.remove(&id);
+                self.trouble = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One delivery over HTTP: signed, bounded in time and in what is read of the answer.
+//!
+//! Guarantees: redirects are not followed; certificates are checked against those that the machine trusts;
+//! a receiver that never answers costs the timeout and nothing more.
+
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use muster_domain::{Secret, Sent, Span};
+use muster_protocol::{
+    HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP,
+};
+use tokio::sync::OnceCell;
+
+use super::reachable::{Resolver, is_private, literal};
+use super::signature::sign;
+use crate::clock;
+use crate::config::WebhookConfig;
+
+/// Bytes of an answer that are looked at.
+const SHOWN: usize = 1024;
+/// How long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(20);
+
+type Plain = HttpConnector<Resolver>;
+type PlainClient = Client<Plain, Full<Bytes>>;
+type SecureClient = Client<HttpsConnector<Plain>, Full<Bytes>>;
+
+/// What is delivered, and to whom.
+#[derive(Debug)]
+pub(crate) struct Parcel<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) secret: &'a Secret,
+    /// The name of the event.
+    pub(crate) event: &'a str,
+    /// The id of the delivery.
+    pub(crate) delivery: String,
+    pub(crate) body: Bytes,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: Option<StatusCode>,
+    /// The beginning of the body.
+    pub(crate) text: String,
+    /// Why there is no status.
+    pub(crate) error: Option<String>,
+    pub(crate) retry_after: Option<Span>,
+    pub(crate) took: Duration,
+}
+
+impl Answered {
+    /// Why the delivery was not accepted; `None` when it was.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let Some(status) = self.status else {
+            return Some(self.error.clone().unwrap_or_else(|| "nothing came back".to_owned()));
+        };
+        if status.is_success() {
+            return None;
+        }
+        let hint = if status.is_redirection() { " (redirects are not followed)" } else { "" };
+        let first_line = self.text.lines().next().unwrap_or_default().trim();
+        let said = if first_line.is_empty() { String::new() } else { format!(": {first_line}") };
+        Some(format!("status {}{hint}{said}", status.as_u16()))
+    }
+
+    /// What it means for the delivery.
+    pub(crate) fn sent(&self) -> Sent {
+        match self.refusal() {
+            None => Sent::Accepted,
+            Some(why) if self.status == Some(StatusCode::GONE) => Sent::Gone { why },
+            Some(why) => Sent::Refused { why, retry_after: self.retry_after },
+        }
+    }
+}
+
+/// Sends deliveries over kept connections.
+pub(crate) struct Sender {
+    config: WebhookConfig,
+    plain: PlainClient,
+    /// Made when the first `https` URL comes along: reading the certificates takes a while.
+    secure: OnceCell<Result<SecureClient, String>>,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    pub(crate) fn new(config: &WebhookConfig) -> Self {
+        let plain = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1)
+            .build(connector(config));
+        Self { config: config.clone(), plain, secure: OnceCell::new() }
+    }
+
+    /// Delivers once.
+    pub(crate) async fn send(&self, parcel: Parcel<'_>) -> Answered {
+        let started = Instant::now();
+        let exchange = tokio::time::timeout(self.config.timeout, self.exchange(&parcel)).await;
+        let mut answered = match exchange {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(error)) => failed(error),
+            Err(_) => failed(format!("no answer within {} s", self.config.timeout.as_secs_f64())),
+        };
+        answered.took = started.elapsed();
+        answered
+    }
+
+    async fn exchange(&self, parcel: &Parcel<'_>) -> Result<Answered, String> {
+        let uri: Uri = parcel.url.parse().map_err(|error| format!("{}: {error}", parcel.url))?;
+        let host = uri.host().unwrap_or_default();
+        if !self.config.allow_private && literal(host).is_some_and(is_private) {
+            return Err(format!("{host} is a private address, which is forbidden"));
+        }
+        let secure = uri.scheme_str() == Some("https");
+        let request = request(uri, parcel)?;
+        let response = if secure {
+            let client = self.secure.get_or_init(|| secure_client(&self.config)).await;
+            client.as_ref().map_err(Clone::clone)?.request(request).await
+        } else {
+            self.plain.request(request).await
+        };
+        read(response.map_err(|error| spell_out(&error))?).await
+    }
+}
+
+fn connector(config: &WebhookConfig) -> Plain {
+    let mut connector = HttpConnector::new_with_resolver(Resolver { allow_private: config.allow_private });
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(config.timeout));
+    connector
+}
+
+/// Reading certificates touches many files, so it is done off the runtime's threads.
+async fn secure_client(config: &WebhookConfig) -> Result<SecureClient, String> {
+    let plain = connector(config);
+    let made = tokio::task::spawn_blocking(move || {
+        let builder = HttpsConnectorBuilder::new().with_native_roots()?;
+        let connector = builder.https_only().enable_http1().wrap_connector(plain);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1)
+            .build(connector);
+        Ok::<_, std::io::Error>(client)
+    });
+    match made.await {
+        Ok(made) => made.map_err(|error| {
+            format!("https needs root certificates, and there are none ({error}): install them or set SSL_CERT_FILE")
+        }),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn request(uri: Uri, parcel: &Parcel<'_>) -> Result<Request<Full<Bytes>>, String> {
+    let timestamp = clock::now().as_micros().div_euclid(1_000_000);
+    Request::builder()
+        .method(Method::POST)
+        .uri(uri)
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, concat!("muster/", env!("CARGO_PKG_VERSION")))
+        .header(HEADER_WEBHOOK_EVENT, parcel.event)
+        .header(HEADER_WEBHOOK_DELIVERY, &parcel.delivery)
+        .header(HEADER_WEBHOOK_TIMESTAMP, timestamp)
+        .header(HEADER_WEBHOOK_SIGNATURE, sign(parcel.secret, timestamp, &parcel.body))
+        .body(Full::new(parcel.body.clone()))
+        .map_err(|error| error.to_string())
+}
+
+/// The status counts; of the body only as much is read as is shown.
+async fn read(response: Response<Incoming>) -> Result<Answered, String> {
+    let (head, mut body) = response.into_parts();
+    let mut text = Vec::new();
+    while text.len() < SHOWN {
+        match body.frame().await {
+            Some(Ok(frame)) => text.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
+            Some(Err(_)) | None => break,
+        }
+    }
+    text.truncate(SHOWN);
+    let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    Ok(Answered {
+        status: Some(head.status),
+        text: String::from_utf8_lossy(&text).into_owned(),
+        error: None,
+        retry_after: seconds.map(Span::from_secs),
+        took: Duration::ZERO,
+    })
+}
+
+fn failed(error: String) -> Answered {
+    Answered {
+        status: None,
+        text: String::new(),
+        error: Some(error),
+        retry_after: None,
+        took: Duration::ZERO,
+    }
+}
+
+/// An error with everything that led to it.
+fn spell_out(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;
