@@ -12,6 +12,7 @@
 mod api;
 mod http;
 mod process;
+mod receiver;
 mod scheduler;
 mod stores;
 pub mod tree;
@@ -23,6 +24,7 @@ pub use api::{id_of, is_uuid_v4, lease_of};
 pub use http::{Http, Request, Response};
 pub use muster_pg_testkit::{PortLease, Postgres};
 pub use process::{Process, binary};
+pub use receiver::{Received, Receiver, Reply};
 pub use scheduler::{Scheduler, Settings};
 pub use stores::{Backing, StoreKind};
 pub use wait::{eventually, until};

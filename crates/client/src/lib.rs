@@ -22,6 +22,7 @@ mod service_transport;
 mod sets;
 mod system;
 mod transport;
+mod webhooks;
 mod workers;
 
 pub use base_url::BaseUrl;
@@ -37,3 +38,4 @@ pub use output::{OutputQuery, OutputReader};
 pub use service_transport::ServiceTransport;
 pub use sets::{PipelineFile, SetPage};
 pub use transport::{Body, BoxError, Transport, TransportFuture};
+pub use webhooks::LetterChoice;

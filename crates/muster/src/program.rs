@@ -89,6 +89,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Why(args) => commands::why::run(args, settings).await,
         Command::Workers => commands::workers::run(settings).await,
         Command::Worker(args) => commands::workers::act(args, settings).await,
+        Command::Webhook(args) => commands::webhook::run(args, settings).await,
         Command::Events(args) => commands::events::run(args, settings).await,
         Command::Version => commands::version::run(settings).await,
         Command::Completions(args) => commands::completions::run(args),

@@ -32,4 +32,5 @@ mod submit;
 mod sync;
 mod times;
 mod two_schedulers;
+mod webhooks;
 mod workers;

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::{
     AddArgs, CancelArgs, ChangeArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs, ManArgs,
     QueueArgs, ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs, TopArgs, UpArgs,
-    WaitArgs, WatchArgs, WhyArgs, WorkerArgs,
+    WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -107,6 +107,8 @@ pub(crate) enum Command {
     Workers,
     /// Put a worker back to work
     Worker(WorkerArgs),
+    /// Have events delivered to a URL, signed, and look after what was not accepted
+    Webhook(WebhookArgs),
     /// Print what has happened to a job, or follow what happens to all
     Events(EventsArgs),
     /// Print the versions of this program and of the scheduler

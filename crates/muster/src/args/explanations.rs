@@ -14,7 +14,15 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 26] = [
+pub(super) const EXPLANATIONS: [Explanation; 27] = [
+    explain(
+        "webhook",
+        "Each event is sent by POST with a signature that the receiver can check. One that
+is not accepted is sent again, with growing pauses; in the end it becomes a dead
+letter, which is kept until you send it again or remove it. The guide on webhooks
+says how to check the signature.",
+        "",
+    ),
     explain(
         "up",
         "Everything in one process, for a laptop, a test or a small machine: the API, the

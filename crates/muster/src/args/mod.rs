@@ -12,6 +12,7 @@ mod program;
 mod reading;
 mod up;
 mod viewing;
+mod webhook;
 
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use conditions::ConditionArgs;
@@ -30,3 +31,4 @@ pub(crate) use reading::{
 };
 pub(crate) use up::{UpArgs, UpWorkerArgs};
 pub(crate) use viewing::{TopArgs, WatchArgs};
+pub(crate) use webhook::{DeadLetterAction, DeadLetterArgs, WebhookAction, WebhookAddArgs, WebhookArgs};

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Run jobs", &["run", "submit", "add", "wait"]),
     ("Look at jobs", &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "watch", "top"]),
     ("Change jobs", &["cancel", "retry", "hold", "release", "edit", "delete"]),
-    ("Look after the cluster", &["up", "workers", "worker", "queue", "webhooks"]),
+    ("Look after the cluster", &["up", "workers", "worker", "queue", "webhook"]),
     ("This program", &["version", "completions", "man"]),
 ];
 const OTHERS: &str = "More";

@@ -20,5 +20,6 @@ pub(crate) mod up;
 pub(crate) mod version;
 pub(crate) mod wait;
 pub(crate) mod watch;
+pub(crate) mod webhook;
 pub(crate) mod why;
 pub(crate) mod workers;

@@ -13,6 +13,7 @@ pub(crate) mod status;
 mod style;
 mod table;
 mod tree;
+mod webhooks;
 
 pub(crate) use columns::{JobTable, sort};
 pub(crate) use details::job_details;
@@ -20,3 +21,4 @@ pub(crate) use history::{attempt_end, event_line, timeline};
 pub(crate) use mistakes::mistakes;
 pub(crate) use screen::{Screen, after_key, note, text};
 pub(crate) use sets::{Progress, array_details, changes, pipeline_tree, queues, set_ended, set_list};
+pub(crate) use webhooks::{dead_letters, webhook_details, webhooks};

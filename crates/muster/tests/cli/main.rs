@@ -15,4 +15,5 @@ mod times;
 mod upping;
 mod waiting;
 mod watching;
+mod webhooks;
 mod wrong;
