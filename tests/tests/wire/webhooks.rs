@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use muster_tests::{
-    PortLease, Received, Receiver, Reply, Scheduler, Settings, StoreKind, eventually, for_each_store, id_of,
-    lease_of, until,
+    Backing, PortLease, Received, Receiver, Reply, Scheduler, Settings, StoreKind, eventually,
+    for_each_store, id_of, lease_of, until,
 };
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn expected_signature(secret: &str, received: &Received) -> String {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("python3 is installed");
+        .unwrap_or_else(|error| panic!("python3 is needed: {error}"));
     let mut input = child.stdin.take().unwrap();
     let timestamp = received.header("x-muster-timestamp");
     input.write_all(&[timestamp.as_bytes(), b".", &received.body].concat()).unwrap();
@@ -192,6 +192,24 @@ fn a_scheduler_that_is_killed_loses_no_delivery() {
             hook["delivered"] == 3 && hook["dead_letters"] == 0
         });
     }
+}
+
+/// One of two schedulers delivers; when it is killed the other goes on.
+#[test]
+fn two_schedulers_deliver_once_and_stand_in_for_each_other() {
+    let backing = Backing::new(StoreKind::Postgres);
+    let mut schedulers = [(); 2].map(|()| Scheduler::start_on(&backing, quick()));
+    let receiver = Receiver::start();
+    let id = id_of(&hook(&schedulers[0], &json!({ "url": receiver.url() })));
+    let mut ids: Vec<String> = (0..10).map(|number| finish(&schedulers[number % 2])).collect();
+    assert_eq!(jobs(&receiver.await_count(10, BOUND)), ids);
+    until("all are written down", BOUND, || shown(&schedulers[1], &id)["delivered"] == 10);
+    let leads = |scheduler: &Scheduler| scheduler.metric("muster_webhooks_leader") == Some(1);
+    let leader = eventually("one of them leads", BOUND, || schedulers.iter().position(leads));
+    schedulers[leader].kill9();
+    ids.extend((0..3).map(|_| finish(&schedulers[1 - leader])));
+    assert_eq!(jobs(&receiver.await_count(13, BOUND)), ids);
+    assert_eq!(receiver.received().len(), 13, "each was delivered once");
 }
 
 #[test]

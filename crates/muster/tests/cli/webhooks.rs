@@ -76,7 +76,7 @@ fn wrong_webhooks_are_explained() {
     let up = Up::start();
     let refused = up.run(&["webhook", "add", "example.org/hook"]);
     assert_eq!(refused.code(), 1);
-    assert!(refused.stderr.contains("http://"), "{refused:?}");
+    assert!(refused.stderr.contains("https://example.org/hook"), "{refused:?}");
     let refused = up.run(&["webhook", "add", "http://example.org/", "--event", "ended"]);
     assert!(refused.stderr.contains("\"ended\"") && refused.stderr.contains("cancelled"), "{refused:?}");
 }

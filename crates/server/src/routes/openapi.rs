@@ -175,7 +175,9 @@ fn add_limits(document: &mut Value, limits: &Limits) {
             }
         }
     }
-    for (schema, required) in [("SubmitRequest", "command"), ("RegisterRequest", "id")] {
+    for (schema, required) in
+        [("SubmitRequest", "command"), ("RegisterRequest", "id"), ("WebhookRequest", "url")]
+    {
         if let Some(schema) = document.pointer_mut(&format!("/components/schemas/{schema}")) {
             schema["required"] = json!([required]);
         }

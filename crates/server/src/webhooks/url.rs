@@ -21,7 +21,9 @@ pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<(), ApiError>
     if text.len() > LONGEST {
         return Err(ApiError::over_limit("url", LONGEST, "bytes"));
     }
-    let Ok(uri) = text.parse::<Uri>() else { return wrong("is not a URL") };
+    let Ok(uri) = text.parse::<Uri>() else {
+        return wrong("is no URL; write for example https://example.org/hook");
+    };
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return wrong("must begin with http:// or https://");
     }
