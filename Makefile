@@ -37,7 +37,7 @@ docs: ## Write the generated pages: docs/reference and docs/state-machine.md
 	MUSTER_WRITE_DOCS=1 cargo test --locked --package muster-worker reference_page
 	MUSTER_UPDATE_DOCS=1 cargo test --locked --package muster-domain --test state_machine
 
-man: compiler ## Write the man pages of muster into $(TARGET)/man
+man: compiler ## Write the man pages of muster into target/man
 	cargo run --locked --bin muster -- man $(TARGET)/man
 
 .PHONY: compiler

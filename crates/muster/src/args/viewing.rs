@@ -11,9 +11,10 @@ Examples:
   muster watch status:failed train     failed jobs with train in name or command
 
 A filter has words that are looked for in what is listed, and conditions for the
-scheduler: queue:Q name:N worker:W tag:T status:S. Press ? for the keys. Enter
-opens the output of the selected job and follows it, w says why it waits, c
-cancels it after a question, q leaves. Jobs go on when the view is closed.
+scheduler: queue:Q name:N worker:W tag:T status:S pipeline:ID array:ID. Press ?
+for the keys. Enter opens the output of the selected job and follows it, w says
+why it waits, c cancels it after a question, q leaves. Jobs go on when the view
+is closed.
 
 Only what changes is sent to the terminal, at most once in 60 ms, so that it is
 of use over a slow line. NO_COLOR and --color never work without colours.";

@@ -237,6 +237,10 @@ impl Model {
     fn act_on_logs(&mut self, action: Action) -> Vec<Request> {
         let height = self.log_height();
         let Mode::Logs(view) = &mut self.mode else { return Vec::new() };
+        if view.is_typing {
+            self.act_on_search(action);
+            return Vec::new();
+        }
         match action {
             Action::Dismiss => {
                 self.mode = Mode::Lists;
@@ -249,6 +253,9 @@ impl Model {
             Action::ToggleFollow if view.follow => view.scroll(0, height),
             Action::Last | Action::ToggleFollow => view.go_to_end(),
             Action::NextStream => view.shown = view.shown.next(),
+            Action::Search => view.begin_search(),
+            Action::NextMatch => self.find(true),
+            Action::PreviousMatch => self.find(false),
             Action::NextAttempt if view.attempt < view.attempts => return Self::turn(view, 1),
             Action::PreviousAttempt if view.attempt > 1 => return Self::turn(view, -1),
             Action::NextAttempt => self.say("this is the newest attempt"),
@@ -256,6 +263,37 @@ impl Model {
             _ => {}
         }
         Vec::new()
+    }
+
+    fn act_on_search(&mut self, action: Action) {
+        let Mode::Logs(view) = &mut self.mode else { return };
+        match action {
+            Action::Type(letter) => view.searched.push(letter),
+            Action::Erase => {
+                view.searched.pop();
+            }
+            Action::EraseAll | Action::EraseWord => view.searched.clear(),
+            Action::Dismiss => {
+                view.searched.clear();
+                view.is_typing = false;
+            }
+            Action::Accept => {
+                view.is_typing = false;
+                self.find(true);
+            }
+            _ => {}
+        }
+    }
+
+    fn find(&mut self, forward: bool) {
+        let height = self.log_height();
+        let Mode::Logs(view) = &mut self.mode else { return };
+        if view.searched.is_empty() {
+            self.say("/ looks for a word");
+        } else if !view.find(forward, height) {
+            let word = view.searched.clone();
+            self.say(format!("{word:?} is not in what is shown"));
+        }
     }
 
     fn turn(view: &mut LogView, by: i32) -> Vec<Request> {

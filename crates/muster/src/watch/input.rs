@@ -43,10 +43,13 @@ pub(crate) enum Action {
     NextAttempt,
     PreviousAttempt,
     NextStream,
+    Search,
+    NextMatch,
+    PreviousMatch,
 }
 
 /// The keys, for the help page: what is said is beside what is done.
-pub(crate) const HELP: [(&str, &str); 16] = [
+pub(crate) const HELP: [(&str, &str); 17] = [
     ("Tab, Shift-Tab, 1-6", "the next list, the one before, or by number"),
     ("Up Down, j k", "move; PgUp PgDn by pages; Home End, g G"),
     ("Enter, l", "open the output of the job, and follow it"),
@@ -61,6 +64,7 @@ pub(crate) const HELP: [(&str, &str); 16] = [
     ("q, Ctrl-C", "quit; jobs go on"),
     ("", ""),
     ("In the output", "arrows, PgUp PgDn, g G; f follows the end"),
+    ("/ n N", "look for a word; the next one, the one before"),
     ("[ ]", "the attempt before, the next one"),
     ("s", "both streams, standard output, standard error"),
 ];
@@ -88,12 +92,17 @@ pub(crate) fn action(key: KeyEvent, mode: &Mode) -> Option<Action> {
         Mode::Confirm { .. } => answer(key.code),
         Mode::Lists => lists(key.code),
         Mode::Help | Mode::Text { .. } => reading(key.code),
+        Mode::Logs(view) if view.is_typing => typing(key.code),
         Mode::Logs(_) => logs(key.code),
     }
 }
 
 fn control(code: KeyCode, mode: &Mode) -> Option<Action> {
-    let typing = matches!(mode, Mode::Filter { .. });
+    let typing = match mode {
+        Mode::Filter { .. } => true,
+        Mode::Logs(view) => view.is_typing,
+        Mode::Lists | Mode::Confirm { .. } | Mode::Help | Mode::Text { .. } => false,
+    };
     match code {
         KeyCode::Char('c') => Some(Action::Quit),
         KeyCode::Char('z') => Some(Action::Suspend),
@@ -177,9 +186,11 @@ fn logs(code: KeyCode) -> Option<Action> {
         KeyCode::Char(']') => Some(Action::NextAttempt),
         KeyCode::Char('[') => Some(Action::PreviousAttempt),
         KeyCode::Char('s') => Some(Action::NextStream),
+        KeyCode::Char('/') => Some(Action::Search),
+        KeyCode::Char('n') => Some(Action::NextMatch),
+        KeyCode::Char('N') => Some(Action::PreviousMatch),
         KeyCode::Left => Some(Action::Shift(-8)),
         KeyCode::Right => Some(Action::Shift(8)),
-        KeyCode::Char('?') => Some(Action::Help),
         other => movement(other),
     }
 }

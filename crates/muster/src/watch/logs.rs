@@ -64,6 +64,12 @@ pub(crate) struct LogView {
     pub(crate) follow: bool,
     /// The first column on the screen.
     pub(crate) column: usize,
+    /// What is looked for; empty for nothing.
+    pub(crate) searched: String,
+    /// The word is being typed.
+    pub(crate) is_typing: bool,
+    /// The line that was found last.
+    found: Option<usize>,
     /// Set when there is nothing more to come, with what to say about it.
     pub(crate) ended: Option<String>,
 }
@@ -85,6 +91,9 @@ impl LogView {
             top: 0,
             follow: true,
             column: 0,
+            searched: String::new(),
+            is_typing: false,
+            found: None,
             ended: None,
         }
     }
@@ -123,6 +132,7 @@ impl LogView {
             self.forgotten += 1;
             if self.shown.has(first.stream) {
                 self.top = self.top.saturating_sub(1);
+                self.found = self.found.and_then(|line| line.checked_sub(1));
             }
         }
     }
@@ -162,6 +172,46 @@ impl LogView {
         let last = self.len().saturating_sub(height);
         self.top = self.first(height).saturating_add_signed(by).min(last);
         self.follow = by > 0 && self.top == last;
+    }
+
+    /// Goes to the next line with the word, or the one before, around the ends; false when there is none.
+    pub(crate) fn find(&mut self, forward: bool, height: usize) -> bool {
+        let matches: Vec<usize> = self
+            .closed()
+            .enumerate()
+            .filter(|(_, line)| self.is_match(line))
+            .map(|(index, _)| index)
+            .collect();
+        let from = self.found.unwrap_or_else(|| self.first(height));
+        let next = if forward {
+            let after =
+                matches.iter().find(|index| **index > from || (**index == from && self.found.is_none()));
+            after.or(matches.first())
+        } else {
+            matches.iter().rev().find(|index| **index < from).or(matches.last())
+        };
+        let Some(line) = next.copied() else { return false };
+        self.found = Some(line);
+        self.top = line.saturating_sub(height / 2);
+        self.follow = false;
+        true
+    }
+
+    /// Whether the word is in the line; case does not matter.
+    pub(crate) fn is_match(&self, line: &LogLine) -> bool {
+        !self.searched.is_empty() && line.text.to_lowercase().contains(&self.searched.to_lowercase())
+    }
+
+    /// Whether the line with this number was found last.
+    pub(crate) fn is_found(&self, line: usize) -> bool {
+        self.found == Some(line)
+    }
+
+    /// Begins to look for another word, from where the reader is.
+    pub(crate) fn begin_search(&mut self) {
+        self.searched.clear();
+        self.found = None;
+        self.is_typing = true;
     }
 
     pub(crate) fn go_to_top(&mut self) {
@@ -297,6 +347,25 @@ mod tests {
         assert_eq!(texts(&view, 3), ["line 9", "line 10", "line 11"]);
         view.go_to_top();
         assert_eq!(texts(&view, 1), ["line 0"]);
+    }
+
+    #[test]
+    fn a_word_is_found_forwards_and_backwards_around_the_ends() {
+        let mut view = view_of(30);
+        view.searched = "LINE 2".to_owned();
+        view.go_to_top();
+        let mut found = |forward| {
+            assert!(view.find(forward, 5));
+            view.found.unwrap()
+        };
+        assert_eq!([found(true), found(true), found(true)], [2, 20, 21]);
+        assert_eq!([found(false), found(false), found(false)], [20, 2, 29]);
+        assert_eq!(found(true), 2);
+        assert!(texts(&view, 5).contains(&"line 2".to_owned()), "what was found is on the screen");
+        view.begin_search();
+        assert!(!view.find(true, 5), "nothing is in every line");
+        view.searched = "nowhere".to_owned();
+        assert!(!view.find(true, 5));
     }
 
     #[test]

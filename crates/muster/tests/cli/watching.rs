@@ -37,6 +37,10 @@ fn jobs_appear_as_they_come_and_everything_is_reached_by_keys() {
     terminal.shows(&["first line", "following", "attempt 1 of 1"]);
     std::fs::write(up.directory.path().join("gate"), "").unwrap();
     terminal.shows(&["first line", "second line"]);
+    terminal.press(&["/"]);
+    terminal.press(&["-l", "nowhere"]);
+    terminal.press(&["Enter"]);
+    terminal.shows(&["\"nowhere\" is not in what is shown"]);
     terminal.press(&["q"]);
 
     terminal.press(&["2"]);

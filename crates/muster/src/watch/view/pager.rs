@@ -23,7 +23,17 @@ pub(super) fn render(frame: &mut Frame<'_>, model: &Model, view: &LogView, theme
         let text = if view.ended.is_some() { " (no output)" } else { " (no output yet)" };
         lines.push(Line::styled(text, theme.quiet()));
     }
-    lines.extend(shown.iter().map(|line| log_line(line, view, room, theme)));
+    let first = view.first(height);
+    for (index, line) in shown.iter().enumerate() {
+        let drawn = log_line(line, view, room, theme);
+        lines.push(if view.is_found(first + index) {
+            drawn.style(theme.selected())
+        } else if view.is_match(line) {
+            drawn.style(theme.strong())
+        } else {
+            drawn
+        });
+    }
     frame.render_widget(Paragraph::new(lines), area);
     let bottom = Rect { y: area.bottom().saturating_sub(1), height: 1.min(area.height), ..area };
     frame.render_widget(Paragraph::new(footer(model, view, room, theme)), bottom);
@@ -69,11 +79,15 @@ fn footer(model: &Model, view: &LogView, room: usize, theme: Theme) -> Line<'sta
     if let Some((text, _)) = &model.notice {
         return Line::styled(fit(&format!(" {}", printable(text)), room, false, theme), theme.warning());
     }
+    if view.is_typing {
+        let text = format!(" /{}   (Enter looks for it, Esc leaves)", view.searched);
+        return Line::styled(fit(&text, room, false, theme), theme.strong());
+    }
     let state = match (&view.ended, view.follow) {
         (Some(how), _) => printable(how),
         (None, true) => "following".to_owned(),
         (None, false) => "not following".to_owned(),
     };
-    let text = format!(" {state}   q back   f follow   s streams   [ ] attempts   g G ends   ? help");
+    let text = format!(" {state}   q back  f follow  / find  s streams  [ ] attempts  g G ends");
     Line::styled(fit(&text, room, false, theme), theme.strong())
 }
