@@ -9,9 +9,11 @@ use serde_json::json;
 use crate::process::{Worker, eventually, is_alive};
 use crate::scheduler::Scheduler;
 
+/// Files that are more than an empty one for the next job.
 fn result_files(worker: &Worker) -> Vec<PathBuf> {
     let entries = fs::read_dir(worker.directory().join("data/results")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
+    let empty = |path: &PathBuf| path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
+    entries.map(|entry| entry.path()).filter(|path| !empty(path)).collect()
 }
 
 fn no_file_is_left(worker: &Worker) {

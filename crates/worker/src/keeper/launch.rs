@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 use super::message::StartSpec;
 use super::outputs::Handles;
-use super::result_file::ResultFile;
+use crate::results;
 
 /// Where programs are looked for when the job has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -25,7 +25,7 @@ pub(super) fn spawn(
     spec: &StartSpec,
     base_env: &[(String, String)],
     handles: Handles,
-    result: &ResultFile,
+    result: &Path,
 ) -> Result<Child, String> {
     let name = spec.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
     let program = find_program(name, spec, base_env)?;
@@ -36,7 +36,7 @@ pub(super) fn spawn(
         .env_clear()
         .envs(base_env.iter().map(|(name, value)| (name, value)))
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
-        .envs([result.variable()])
+        .env(results::VARIABLE, result)
         .current_dir(&spec.cwd)
         .stdin(Stdio::null())
         .stdout(handles.stdout)

@@ -26,10 +26,12 @@ pub fn output_directory(directory: &Path) -> PathBuf {
 
 /// Removes the files that slots keep for the next job, when there will be none.
 pub(super) fn remove_empty(directory: &Path) {
-    for entry in std::fs::read_dir(output_directory(directory)).into_iter().flatten().flatten() {
-        if entry.metadata().is_ok_and(|file| file.len() == 0) {
-            // What is left is removed by the next worker that starts here.
-            let _ = std::fs::remove_file(entry.path());
+    for folder in [output_directory(directory), result_directory(directory)] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.metadata().is_ok_and(|file| file.len() == 0) {
+                // What is left is removed by the next worker that starts here.
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 }
@@ -158,7 +160,7 @@ fn settle(slot: &mut Option<Output>, keep_empty: bool) -> u64 {
 
 /// The system grants a write lease only on a file that is open once. Where it knows no leases the
 /// answer is no, which costs a new file and nothing else.
-fn nobody_else_has_it_open(file: &File) -> bool {
+pub(super) fn nobody_else_has_it_open(file: &File) -> bool {
     let set_lease = |kind: libc::c_int| {
         #[expect(unsafe_code, reason = "the safe wrappers do not offer file leases")]
         // SAFETY: fcntl with F_SETLEASE takes an integer and touches no memory of ours; the descriptor is open.

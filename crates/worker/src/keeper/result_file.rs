@@ -1,12 +1,16 @@
 //! The file that a process finds under `MUSTER_OUTPUT`, and what becomes of it when the process has ended.
 //!
-//! Guarantee: no two attempts ever have the same path, so that a straggler of one cannot speak for another.
+//! Making and removing a file is a noticeable part of the cost of a short job, and few jobs hand anything on. So
+//! a slot gives its file a new name for the next attempt as long as it stays empty.
+//!
+//! Guarantee: no two attempts ever have the same path, and none gets a file that somebody still has open, so that
+//! a straggler of one cannot speak for another.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::outputs::OutputNames;
+use super::outputs::{OutputNames, nobody_else_has_it_open};
 use crate::results;
 
 /// The folder of these files in a data directory.
@@ -14,10 +18,17 @@ pub fn result_directory(directory: &Path) -> PathBuf {
     directory.join("results")
 }
 
-/// The file of one attempt.
+/// The file of a slot: that of the attempt that runs, or an empty one for the next.
+#[derive(Debug, Default)]
+pub(super) struct SlotResult {
+    file: Option<ResultFile>,
+}
+
+/// One file, with a handle of our own by which its state is known.
 #[derive(Debug)]
-pub(super) struct ResultFile {
+struct ResultFile {
     path: PathBuf,
+    own: File,
 }
 
 /// What an attempt left.
@@ -30,35 +41,62 @@ pub(super) enum Left {
     Mistake(String),
 }
 
-impl ResultFile {
-    pub(super) fn create(names: &OutputNames) -> Result<Self, String> {
+impl SlotResult {
+    /// An empty file for an attempt.
+    pub(super) fn prepare(&mut self, names: &OutputNames) -> Result<&Path, String> {
         let path = names.result_path();
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        made.map_err(|error| format!("cannot create the file {}: {error}", path.display()))?;
-        Ok(Self { path })
-    }
-
-    /// The variable that tells the process of it.
-    pub(super) fn variable(&self) -> (&'static str, &Path) {
-        (results::VARIABLE, &self.path)
+        let own = match self.file.take() {
+            Some(spare) if std::fs::rename(&spare.path, &path).is_ok() => spare.own,
+            Some(_) | None => OpenOptions::new()
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(|error| format!("cannot create the file {}: {error}", path.display()))?,
+        };
+        Ok(&self.file.insert(ResultFile { path, own }).path)
     }
 
     /// After the end of the process. Of an attempt that was stopped nothing is wanted: it may have been in the
     /// middle of writing.
-    pub(super) fn settle(self, stopped: bool) -> Left {
-        let empty = std::fs::symlink_metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() == 0);
-        let left = if stopped || empty {
-            Left::Nothing
-        } else {
-            match results::read(&self.path) {
-                Ok(None) => Left::Nothing,
-                Ok(Some(_)) => return Left::Values(self.path.to_string_lossy().into_owned()),
-                Err(mistake) => Left::Mistake(mistake),
-            }
+    pub(super) fn settle(&mut self, stopped: bool) -> Left {
+        let Some(file) = self.file.take() else { return Left::Nothing };
+        if file.is_untouched() {
+            self.file = Some(file);
+            return Left::Nothing;
+        }
+        let left = if stopped { Ok(None) } else { results::read(&file.path) };
+        let left = match left {
+            Ok(None) => Left::Nothing,
+            Ok(Some(_)) => return Left::Values(file.path.to_string_lossy().into_owned()),
+            Err(mistake) => Left::Mistake(mistake),
         };
+        file.remove();
+        left
+    }
+}
+
+impl Drop for SlotResult {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            file.remove();
+        }
+    }
+}
+
+impl ResultFile {
+    /// Whether the file is as empty as it was, still in its place, and nobody can write to it any more.
+    fn is_untouched(&self) -> bool {
+        let (Ok(there), Ok(own)) = (std::fs::symlink_metadata(&self.path), self.own.metadata()) else {
+            return false;
+        };
+        let same = (there.dev(), there.ino()) == (own.dev(), own.ino());
+        same && own.len() == 0 && nobody_else_has_it_open(&self.own)
+    }
+
+    fn remove(&self) {
         // What cannot be removed now is removed with the other leftovers.
         let _ = std::fs::remove_file(&self.path);
-        left
     }
 }
 
@@ -66,15 +104,22 @@ impl ResultFile {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_values_in_order_are_kept() {
+    fn names() -> (tempfile::TempDir, OutputNames) {
         let root = tempfile::tempdir().unwrap();
         let names = OutputNames::new(root.path()).unwrap();
+        (root, names)
+    }
+
+    #[test]
+    fn only_values_in_order_are_kept() {
+        let (_root, names) = names();
         let check = |text: &str, stopped: bool| {
-            let file = ResultFile::create(&names).unwrap();
-            let path = file.path.clone();
+            let mut slot = SlotResult::default();
+            let path = slot.prepare(&names).unwrap().to_owned();
             std::fs::write(&path, text).unwrap();
-            (file.settle(stopped), path)
+            let left = slot.settle(stopped);
+            drop(slot);
+            (left, path)
         };
         for (text, stopped) in [("", false), ("# nothing\n", false), ("a=1", true), ("oops", true)] {
             let (left, path) = check(text, stopped);
@@ -83,9 +128,37 @@ mod tests {
         }
         let (left, path) = check("a=1", false);
         assert_eq!(left, Left::Values(path.to_string_lossy().into_owned()));
-        assert!(path.exists());
+        assert!(path.exists(), "the agent wants to read it");
         let (left, path) = check("oops", false);
         assert!(matches!(left, Left::Mistake(mistake) if mistake.contains("line 1")));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_untouched_file_gets_a_new_name_and_others_are_not_used_again() {
+        let (_root, names) = names();
+        let mut slot = SlotResult::default();
+        let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
+        let first = slot.prepare(&names).unwrap().to_owned();
+        let first_inode = inode(&first);
+        assert_eq!(slot.settle(false), Left::Nothing);
+        let second = slot.prepare(&names).unwrap().to_owned();
+        assert!(second != first && !first.exists(), "a straggler knows only the old name");
+        assert_eq!(inode(&second), first_inode);
+
+        // Somebody keeps it open.
+        let straggler = OpenOptions::new().append(true).open(&second).unwrap();
+        assert_eq!(slot.settle(false), Left::Nothing);
+        let third = slot.prepare(&names).unwrap().to_owned();
+        assert_ne!(inode(&third), first_inode);
+        drop(straggler);
+
+        // Somebody puts another empty file in its place.
+        std::fs::remove_file(&third).unwrap();
+        // Open as long as it is compared with, or its number could be given again.
+        let foreign = File::create(&third).unwrap();
+        assert_eq!(slot.settle(false), Left::Nothing);
+        let fourth = slot.prepare(&names).unwrap().to_owned();
+        assert!(!third.exists() && inode(&fourth) != foreign.metadata().unwrap().ino());
     }
 }

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use super::clock::boottime_ns;
 use super::launch;
-use super::message::{End, Outcome, StartSpec};
+use super::message::{End, Files, Key, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
-use super::result_file::{Left, ResultFile};
+use super::result_file::{Left, SlotResult};
 use super::table::{Table, elapsed_us};
 
 /// A slot's thread only spawns and waits.
@@ -46,13 +46,17 @@ pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<(
 }
 
 fn serve(table: &Table, names: &OutputNames) {
-    let mut outputs = SlotOutputs::default();
+    let (mut outputs, mut result) = (SlotOutputs::default(), SlotResult::default());
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
-        let ran = run(table, &spec, &base_env, &mut outputs, names);
+        let spawned = prepare(&spec, &base_env, &mut outputs, &mut result, names);
+        let (outcome, announced) = match spawned {
+            Ok(child) => run(table, &spec.key, child, outputs.paths()),
+            Err(reason) => (Outcome::NotStarted(reason), false),
+        };
         let mut files = outputs.paths();
         let mut complaint = None;
-        match ran.left {
+        match result.settle(table.is_stopping(&spec.key)) {
             Left::Nothing => {}
             Left::Values(path) => files.result = path,
             Left::Mistake(mistake) => {
@@ -61,15 +65,15 @@ fn serve(table: &Table, names: &OutputNames) {
             }
         }
         // The agent follows the files of a job that it has heard of; they must not become another's.
-        let (stdout_bytes, stderr_bytes) = outputs.settle(!ran.announced);
+        let (stdout_bytes, stderr_bytes) = outputs.settle(!announced);
         if stdout_bytes == 0 {
             files.stdout.clear();
         }
         if stderr_bytes == 0 {
             files.stderr.clear();
         }
-        let (outcome, run_us) = (ran.outcome, elapsed_us(begun));
-        let end = End { outcome, cause: None, stdout_bytes, stderr_bytes, files, complaint, run_us };
+        let (cause, run_us) = (None, elapsed_us(begun));
+        let end = End { outcome, cause, stdout_bytes, stderr_bytes, files, complaint, run_us };
         table.ended(&spec.key, end);
         table.lock().idle_threads += 1;
     }
@@ -94,41 +98,23 @@ fn take(table: &Table) -> Option<Taken> {
     }
 }
 
-/// One attempt that is over.
-struct Ran {
-    outcome: Outcome,
-    /// The agent has heard of the start.
-    announced: bool,
-    left: Left,
-}
-
-fn run(
-    table: &Table,
+fn prepare(
     spec: &StartSpec,
     base_env: &[(String, String)],
     outputs: &mut SlotOutputs,
+    result: &mut SlotResult,
     names: &OutputNames,
-) -> Ran {
-    let not_started =
-        |reason| Ran { outcome: Outcome::NotStarted(reason), announced: false, left: Left::Nothing };
-    let result = match ResultFile::create(names) {
-        Ok(result) => result,
-        Err(reason) => return not_started(reason),
-    };
-    let spawned = outputs.open(names).and_then(|handles| launch::spawn(spec, base_env, handles, &result));
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(reason) => {
-            result.settle(true);
-            return not_started(reason);
-        }
-    };
+) -> Result<Child, String> {
+    let handles = outputs.open(names)?;
+    launch::spawn(spec, base_env, handles, result.prepare(names)?)
+}
+
+/// Waits for the end of a process. Also says whether the agent has heard of the start.
+fn run(table: &Table, key: &Key, mut child: Child, files: Files) -> (Outcome, bool) {
     let pid = child.id();
-    table.started(&spec.key, pid, outputs.paths());
+    table.started(key, pid, files);
     launch::wait_for_end(pid);
-    let (outcome, announced) = table.reap(&spec.key, pid, || reap(&mut child));
-    let left = result.settle(table.is_stopping(&spec.key));
-    Ran { outcome, announced, left }
+    table.reap(key, pid, || reap(&mut child))
 }
 
 fn reap(child: &mut Child) -> Outcome {
