@@ -23,10 +23,10 @@ pub struct LogQuery {
     pub job_id: String,
     /// Both when absent.
     pub stream: Option<LogStream>,
-    /// Only this attempt; without it and without `from_attempt` the newest.
+    /// Only this attempt; without it and without `from_lease` the newest.
     pub attempt: Option<u32>,
-    /// This attempt and those after it.
-    pub from_attempt: Option<u32>,
+    /// The run under this lease and those after it.
+    pub from_lease: Option<u64>,
     /// Only the last lines of what is there.
     pub tail: Option<u64>,
     /// Only what was written at this time or later, in any attempt unless one is named.
@@ -128,9 +128,8 @@ impl Client {
                 LogStream::Stderr => "stderr",
             }),
         );
-        let number = |number: Option<u32>| number.map(|number| number.to_string());
-        target.add_some("attempt", number(query.attempt).as_deref());
-        target.add_some("from_attempt", number(query.from_attempt).as_deref());
+        target.add_some("attempt", query.attempt.map(|number| number.to_string()).as_deref());
+        target.add_some("from_lease", query.from_lease.map(|number| number.to_string()).as_deref());
         target.add_some("cursor", query.cursor.as_deref());
         if query.cursor.is_none() {
             target.add_some("tail", query.tail.map(|lines| lines.to_string()).as_deref());

@@ -44,7 +44,7 @@ fn router() -> Router {
                 if query.contains("cursor=1.1.7.0") {
                     return Body::from("id: 1.1.7.0\nevent: end\ndata: {}\n\n");
                 }
-                assert_eq!(query, "stream=stdout&from_attempt=2&tail=5&timestamps=true&follow=true");
+                assert_eq!(query, "stream=stdout&from_lease=2&tail=5&timestamps=true&follow=true");
                 Body::from(OUTPUT)
             }),
         )
@@ -99,7 +99,7 @@ async fn a_stream_of_output_breaks_off_and_goes_on() {
     let mut query = LogQuery {
         job_id: "job-1".into(),
         stream: Some(LogStream::Stdout),
-        from_attempt: Some(2),
+        from_lease: Some(2),
         tail: Some(5),
         timestamps: true,
         follow: true,

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &LogsArgs, settings: &Settings) -> anyhow::Result<
         drop(until_start);
         return Ok(code);
     }
-    if job.attempts == 0 && args.attempt.is_none() {
+    if job.lease == 0 && args.attempt.is_none() {
         note(&format!("{id} has not run, so that it has no output"));
         return Ok(exit::OK);
     }
@@ -63,12 +63,11 @@ fn tell_waiting(client: &Client, id: &str, typed: &str) -> JobProgress {
 /// The newest attempt, and when following those after it; since a time, all of them.
 fn query(args: &LogsArgs, job: &Job, streams: Streams, now: Timestamp) -> LogQuery {
     let since = args.since.map(|since| since.from(now));
-    let newest = job.attempts.max(1);
     LogQuery {
         job_id: job.id.clone(),
         stream: streams.only(),
         attempt: args.attempt,
-        from_attempt: (args.attempt.is_none() && since.is_none()).then_some(newest),
+        from_lease: (args.attempt.is_none() && since.is_none()).then_some(job.lease),
         tail: args.tail,
         since,
         timestamps: args.timestamps,

@@ -79,8 +79,7 @@ async fn run_on(
         note(warning);
     }
     let sink = Sink::new(Streams::Both, settings.screen.json, false);
-    let query =
-        LogQuery { job_id: job.id.clone(), from_attempt: Some(1), follow: true, ..LogQuery::default() };
+    let query = LogQuery { job_id: job.id.clone(), from_lease: Some(0), follow: true, ..LogQuery::default() };
     let follower = Follower { client: client.clone(), query, first_attempt: 1, sink };
     let following = tokio::spawn(follow(follower));
     let (ended, by_us) = match watch(following, &client, &job.id, signals).await? {

@@ -148,3 +148,17 @@ fn output_that_has_expired_is_said_to_be_gone() {
     });
     assert_eq!(up.show(&id)["status"], "done", "the job itself stays");
 }
+
+#[test]
+fn a_job_that_was_retried_by_hand_shows_its_new_output() {
+    let up = Up::start();
+    let script = "[ -e again ] && echo new || echo old; touch again; [ -e fine ]";
+    let id = up.submit(&["--max-retries", "2", "--", "sh", "-c", script]);
+    up.run(&["wait", &id]);
+    open_gate(&up, "fine");
+    up.run(&["retry", &id]).ok();
+    up.run(&["wait", &id]).ok();
+    assert_eq!(up.run(&["logs", &id]).ok().stdout, "new\n");
+    assert_eq!(up.run(&["logs", &id, "--attempt", "1"]).ok().stdout, "new\n");
+    assert_eq!(up.run(&["logs", &id, "--since", "1h"]).ok().stdout, "old\nnew\nnew\n", "nothing is lost");
+}

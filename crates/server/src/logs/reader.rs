@@ -47,7 +47,8 @@ pub(crate) struct Selection {
     pub(crate) job: JobId,
     /// `None` means any.
     pub(crate) attempt: Option<u32>,
-    pub(crate) from_attempt: u32,
+    /// Runs under older leases are passed over.
+    pub(crate) from_lease: u64,
     pub(crate) streams: Vec<LogStream>,
     pub(crate) begin: Begin,
     pub(crate) start: Start,
@@ -64,7 +65,7 @@ impl Selection {
         Self {
             job,
             attempt: None,
-            from_attempt: 0,
+            from_lease: 0,
             streams,
             begin: Begin::Newest,
             start: Start::Offset(0),
@@ -75,15 +76,20 @@ impl Selection {
     }
 
     pub(super) fn wants(&self, run: Run) -> bool {
-        run.attempt >= self.from_attempt && self.attempt.is_none_or(|attempt| attempt == run.attempt)
+        run.lease >= self.from_lease && self.attempt.is_none_or(|attempt| attempt == run.attempt)
     }
 
     /// The run to begin with.
     pub(super) fn first(&self, runs: &[Run]) -> Option<Run> {
-        let mut wanted = runs.iter().filter(|run| self.wants(**run));
-        match self.begin {
-            Begin::Oldest => wanted.next().copied(),
-            Begin::Newest => wanted.next_back().copied(),
+        let newest = runs.iter().rposition(|run| self.wants(*run))?;
+        match (self.begin, self.attempt) {
+            (Begin::Newest, _) => runs.get(newest).copied(),
+            (Begin::Oldest, None) => runs.iter().find(|run| self.wants(**run)).copied(),
+            // A job that was retried by hand counts its attempts from one again: older ones of that number,
+            // from before, are not meant. Runs that follow one another with the same number are one attempt.
+            (Begin::Oldest, Some(_)) => {
+                runs[..=newest].iter().rev().take_while(|run| self.wants(**run)).last().copied()
+            }
         }
     }
 

@@ -137,6 +137,19 @@ async fn a_cursor_continues_exactly_there_and_late_output_is_not_lost() {
     assert_eq!(rest(&mut again, &store), "alatebc");
 }
 
+#[test]
+fn an_attempt_is_that_of_the_last_time_round() {
+    let runs: Vec<names::Run> =
+        [(1, 1), (2, 2), (3, 1), (4, 1), (5, 2)].map(|(lease, attempt)| names::Run { lease, attempt }).into();
+    let base = Selection { begin: Begin::Oldest, ..Selection::of(job(), both()) };
+    let first = |attempt, from_lease| {
+        let selection = Selection { attempt, from_lease, ..base.clone() };
+        selection.first(&runs).map(|run| run.lease)
+    };
+    assert_eq!([first(Some(1), 0), first(Some(2), 0), first(Some(3), 0)], [Some(3), Some(5), None]);
+    assert_eq!([first(None, 0), first(None, 4), first(None, 6)], [Some(1), Some(4), None]);
+}
+
 #[tokio::test]
 async fn an_offset_and_an_end_cut_out_a_part() {
     let (_directory, store) = store(100_000);

@@ -262,7 +262,7 @@ fn unsatisfiable(facts: &Facts) -> Response {
     params(
         ("id" = String, Path),
         ("attempt" = Option<u32>, Query, description = "Only this one; the last one when absent, and those after it when following"),
-        ("from_attempt" = Option<u32>, Query, description = "This one and those after it"),
+        ("from_lease" = Option<u64>, Query, description = "The run under this lease and those after it"),
         ("stream" = Option<String>, Query, description = "`stdout`, `stderr` or `both`"),
         ("follow" = Option<bool>, Query, description = "Stay until the job has ended"),
         ("timestamps" = Option<bool>, Query, description = "A message of its own for each time of writing"),
@@ -281,14 +281,14 @@ pub(crate) async fn stream_logs(
     known(&app, id).await?;
     let params = &call.params;
     let follow = params.flag("follow");
-    let (attempt, from_attempt) = (attempt(params, "attempt")?, attempt(params, "from_attempt")?);
+    let (attempt, from_lease) = (attempt(params, "attempt")?, params.integer("from_lease")?);
     let start = start(params)?;
     let since = matches!(start, Start::Since(_));
     // Runs that share an attempt number belong together, so that a named attempt begins with its first run.
-    let oldest = attempt.is_some() || from_attempt.is_some() || since;
+    let oldest = attempt.is_some() || from_lease.is_some() || since;
     let selection = Selection {
         attempt,
-        from_attempt: from_attempt.unwrap_or(0),
+        from_lease: from_lease.unwrap_or(0),
         begin: if oldest { Begin::Oldest } else { Begin::Newest },
         start,
         onward: follow || oldest,
