@@ -190,6 +190,9 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&mut Operation, bool
     reads.chain(changes.map(|operation| (operation, true)))
 }
 
+/// Where jobs come in, and may be turned away.
+const SUBMITS: [&str; 5] = ["/jobs", "/jobs/batch", "/arrays", "/pipelines", "/pipelines/{id}/steps"];
+
 fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     let in_path = path.contains('{');
     let mut statuses = vec![("400", "The request is malformed"), ("503", "The store does not answer")];
@@ -202,6 +205,9 @@ fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     }
     if is_post && in_path {
         statuses.push(("409", "Refused: the job is in another state or held by another"));
+    }
+    if is_post && SUBMITS.contains(&path) {
+        statuses.push(("429", "Too many jobs wait; the message has the numbers"));
     }
     for (status, description) in statuses {
         let entry = operation.responses.responses.entry(status.to_owned());
