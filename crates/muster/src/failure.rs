@@ -66,6 +66,9 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => {
             Some("start one with `muster up`, or name another with --url or MUSTER_URL")
         }
+        ClientError::Refused { status, .. } if status.as_u16() == 429 => {
+            Some("try again when some have ended; `muster queue ls` shows the limits of the queues")
+        }
         ClientError::InvalidUrl { .. } => Some("write for example http://localhost:8080"),
         ClientError::Decode { .. } => Some("is this really a Muster scheduler, and of the same version?"),
         ClientError::Interrupted { .. }

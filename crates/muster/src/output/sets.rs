@@ -63,7 +63,8 @@ impl Tally {
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
-        words.join(", ")
+        // Jobs that have ended are removed one day; what they were a part of may be there longer.
+        if words.is_empty() { "removed".to_owned() } else { words.join(", ") }
     }
 }
 

@@ -120,6 +120,22 @@ fn a_paused_queue_starts_nothing() {
 }
 
 #[test]
+fn a_full_queue_refuses_with_the_numbers_and_the_next_step() {
+    let up = Up::start();
+    up.run(&["queue", "set", "small", "--max-queued", "1"]).ok();
+    up.submit(&["--queue", "small", "--tag", "nowhere", "--", "true"]);
+    for arguments in [&["--", "true"][..], &["--array", "0-9", "--", "true"]] {
+        let words: Vec<&str> = ["submit", "--queue", "small"].iter().chain(arguments).copied().collect();
+        let refused = up.run(&words);
+        assert_eq!(refused.code(), 1, "{refused:?}");
+        assert!(
+            refused.stderr.contains("at most 1 may") && refused.stderr.contains("queue ls"),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
 fn conditions_reach_the_job() {
     let up = Up::start();
     let gone = up.submit(&["--timeout", "200ms", "--max-retries", "1", "--", "sleep", "60"]);
