@@ -15,7 +15,8 @@ Examples:
   muster run --env HF_TOKEN --tag a100 -- ./train.sh
 
 A single argument with blanks or shell characters is run by sh -c, everything
-else as it is. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
+else as it is. With --array and its kin many jobs run, and how far they are is shown
+instead of their output. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
 code is the job's own; 128+N when signal N ended it, 125 when it has none, 130
 when it was cancelled.
 
@@ -97,6 +98,8 @@ pub(crate) struct JobArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) array: ArrayArgs,
     /// Print the id of the job and leave it to run
     #[arg(long, short)]
     pub(crate) detach: bool,

@@ -1,49 +1,96 @@
-//! `muster submit --array` and its kin: one command, many jobs, one id.
+//! `--array` and its kin, for `submit` and `run`: one command, many jobs, one id.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use muster_client::Client;
-use muster_protocol::{ArrayRequest, SubmitRequest};
+use muster_protocol::{ArrayRequest, JobSet, SetKind, SubmitRequest};
 use serde_json::Value;
 
+use super::show::failed_of;
 use super::submit::read;
 use super::wait;
 use crate::args::{ArrayArgs, SubmitArgs};
 use crate::exit;
 use crate::failure::UsageError;
 use crate::job_request;
-use crate::output::{json, note};
+use crate::output::{after_key, failed_indices, json, note};
 use crate::settings::Settings;
+use crate::signals::Signals;
 
 pub(crate) async fn submit(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
     let job = job_request::build(&client, &args.job, &args.command).await?;
-    let request = request(&args.array, job)?;
-    send(&client, &request, args, settings).await
+    let set = send(&client, &request(&args.array, job)?, !args.wait, settings).await?;
+    if args.wait {
+        return wait::for_ids(&client, vec![set.id], None, settings).await;
+    }
+    Ok(exit::OK)
 }
 
+/// Submits the array and prints what identifies it; as data only when nothing else will be.
 async fn send(
     client: &Client,
     request: &ArrayRequest,
-    args: &SubmitArgs,
+    alone: bool,
     settings: &Settings,
-) -> anyhow::Result<u8> {
+) -> anyhow::Result<JobSet> {
     let set = client.submit_array(request).await?;
     for warning in &set.warnings {
         note(warning);
     }
     let short: String = set.id.chars().take(12).collect();
     note(&format!("{} jobs; next: muster show {short}, muster wait {short}", set.size));
-    if settings.screen.json && !args.wait {
+    if settings.screen.json && alone {
         json::document(&set)?;
     } else if !settings.screen.json {
         settings.screen.line(&set.id)?;
     }
-    if args.wait {
-        return wait::for_ids(client, vec![set.id], None, settings).await;
+    Ok(set)
+}
+
+/// `muster run --array`: waits for the end; the first signal cancels what is left, the second leaves.
+pub(crate) struct Watched<'a> {
+    pub(crate) args: &'a ArrayArgs,
+    pub(crate) detach: bool,
+}
+
+impl Watched<'_> {
+    pub(crate) async fn run(
+        &self,
+        client: &Client,
+        job: SubmitRequest,
+        settings: &Settings,
+        signals: &mut Signals,
+    ) -> anyhow::Result<u8> {
+        let set = send(client, &request(self.args, job)?, self.detach, settings).await?;
+        if self.detach {
+            return Ok(exit::OK);
+        }
+        let waiting = wait::for_set(client, set.clone(), settings);
+        tokio::pin!(waiting);
+        let mut cancelling = false;
+        let code = loop {
+            tokio::select! {
+                code = &mut waiting => break code?,
+                code = signals.next() => {
+                    after_key();
+                    if cancelling {
+                        note(&format!("leaving; jobs of {} may still run", set.id));
+                        return Ok(code);
+                    }
+                    cancelling = true;
+                    note("cancelling the jobs; once more leaves at once");
+                    client.cancel_set(SetKind::Array, &set.id, false).await?;
+                }
+            }
+        };
+        if code == exit::FAILURE {
+            let failed = client.jobs(&failed_of(&set.id)).await?.jobs;
+            note(&format!("failed: {}", failed_indices(&failed)));
+        }
+        Ok(code)
     }
-    Ok(exit::OK)
 }
 
 fn request(args: &ArrayArgs, job: SubmitRequest) -> anyhow::Result<ArrayRequest> {

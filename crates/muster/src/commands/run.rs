@@ -6,6 +6,7 @@ use muster_client::{Client, ClientError, LogQuery, status_name};
 use muster_protocol::{Job, JobStatus, SubmitRequest};
 use tokio::task::JoinHandle;
 
+use super::array;
 use super::submit::print_job;
 use crate::args::RunArgs;
 use crate::embedded::{self, Embedded};
@@ -70,6 +71,10 @@ async fn run_on(
 ) -> anyhow::Result<u8> {
     let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command).await?;
     request.max_retries.get_or_insert(ATTEMPTS);
+    if args.array.is_asked_for() {
+        let watched = array::Watched { args: &args.array, detach: args.detach };
+        return watched.run(&client, request, settings, signals).await;
+    }
     let job = client.submit(&request).await?;
     if args.detach {
         print_job(&job, settings)?;

@@ -63,16 +63,20 @@ async fn show_array(client: &Client, array: &JobSet, settings: &Settings) -> any
         return Ok(());
     }
     let failed = if array.counts.contains_key(&JobStatus::Failed) {
-        let filter = JobFilter {
-            statuses: vec![JobStatus::Failed],
-            array: Some(array.id.clone()),
-            limit: Some(FAILURES),
-            ..JobFilter::default()
-        };
-        client.jobs(&filter).await?.jobs
+        client.jobs(&failed_of(&array.id)).await?.jobs
     } else {
         Vec::new()
     };
     settings.screen.line(&array_details(array, &failed, Timestamp::now(), settings.screen))?;
     Ok(())
+}
+
+/// The elements of an array that failed, as far as they are named.
+pub(super) fn failed_of(array: &str) -> JobFilter {
+    JobFilter {
+        statuses: vec![JobStatus::Failed],
+        array: Some(array.to_owned()),
+        limit: Some(FAILURES),
+        ..JobFilter::default()
+    }
 }

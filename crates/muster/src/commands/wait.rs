@@ -93,6 +93,18 @@ pub(crate) async fn for_ids(
     })))
 }
 
+/// Waits for one set whatever signals come, for a caller who means something else by them.
+pub(crate) async fn for_set(client: &Client, set: JobSet, settings: &Settings) -> anyhow::Result<u8> {
+    let screen = settings.screen;
+    let mut sets = Sets { client: client.clone(), screen, open: vec![set], ended: BTreeMap::new() };
+    sets.until_all_ended().await?;
+    let ended: Vec<&JobSet> = sets.ended.values().collect();
+    if screen.json {
+        json::document(&ended)?;
+    }
+    Ok(first_failure(ended.into_iter().map(of_set)))
+}
+
 /// Nobody is harmed by an end of the waiting, and everybody should know it.
 fn tell_how_to_come_back(jobs: &Jobs, sets: &Sets) {
     let ids = jobs.open.iter().map(String::as_str).chain(sets.open.iter().map(|set| set.id.as_str()));

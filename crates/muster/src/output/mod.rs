@@ -20,5 +20,7 @@ pub(crate) use details::job_details;
 pub(crate) use history::{attempt_end, event_line, timeline};
 pub(crate) use mistakes::mistakes;
 pub(crate) use screen::{Screen, after_key, note, text};
-pub(crate) use sets::{Progress, array_details, changes, pipeline_tree, queues, set_ended, set_list};
+pub(crate) use sets::{
+    Progress, array_details, changes, failed_indices, pipeline_tree, queues, set_ended, set_list,
+};
 pub(crate) use webhooks::{dead_letters, webhook_details, webhooks};

@@ -248,11 +248,11 @@ fn rule_name(rule: DependencyRule) -> Option<&'static str> {
 pub(crate) fn array_details(set: &JobSet, failed: &[Job], now: Timestamp, screen: Screen) -> String {
     let mut lines = heading(set, now, screen);
     if !failed.is_empty() {
+        let indices = failed_indices(failed);
         let mut failed: Vec<&Job> = failed.iter().collect();
         failed.sort_by_key(|job| job.array_index);
-        let indices: Vec<u32> = failed.iter().filter_map(|job| job.array_index).collect();
         let more = if (failed.len() as u64) < Tally::of(&set.counts).failed { ", ..." } else { "" };
-        lines.push(format!("{:<LABEL_WIDTH$}{}{more}", "failed:", ranges(&indices)));
+        lines.push(format!("{:<LABEL_WIDTH$}{}{more}", "failed:", indices));
         for job in failed.iter().take(REASONS) {
             let index = job.array_index.map_or_else(String::new, |index| format!("[{index}] "));
             let why =
@@ -261,6 +261,13 @@ pub(crate) fn array_details(set: &JobSet, failed: &[Job], now: Timestamp, screen
         }
     }
     lines.join("\n")
+}
+
+/// The indices of elements, in short.
+pub(crate) fn failed_indices(failed: &[Job]) -> String {
+    let mut indices: Vec<u32> = failed.iter().filter_map(|job| job.array_index).collect();
+    indices.sort_unstable();
+    ranges(&indices)
 }
 
 /// `0-3,7,9-10`.

@@ -1,8 +1,10 @@
 //! Arrays, and everything that changes jobs and queues which are there.
 
+use muster_tests::until;
+use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::harness::Up;
+use crate::harness::{BOUND, Up};
 
 fn written(up: &Up, name: &str) -> Option<String> {
     std::fs::read_to_string(up.directory.path().join(name)).ok()
@@ -169,4 +171,26 @@ fn conditions_reach_the_job() {
     let replacement = up.submit(&["--unique", "k", "--replace", "--", "true"]);
     assert_ne!(replacement, later);
     up.run(&["wait", &replacement]).ok();
+}
+
+#[test]
+fn run_waits_for_an_array_and_names_what_failed() {
+    let up = Up::start();
+    let done = up.run(&["run", "--array", "0-3", "--", "true"]).ok();
+    assert!(done.stdout.contains("done (4 done)"), "{done:?}");
+    let failed = up.run(&["run", "--array", "5-8", "--", "sh", "-c", "test $MUSTER_ARRAY_INDEX -lt 7"]);
+    assert_eq!(failed.code(), 1, "{failed:?}");
+    assert!(failed.stderr.contains("failed: 7-8"), "{failed:?}");
+}
+
+#[test]
+fn a_signal_cancels_the_rest_of_an_array_that_runs() {
+    let up = Up::start();
+    let run = up.start_command(&["run", "--array", "0-9", "--", "sh", "-c", "touch started; sleep 600"]);
+    until("an element runs", BOUND, || written(&up, "started").is_some());
+    run.signal(Signal::SIGINT);
+    let finished = run.finish();
+    assert_eq!(finished.code(), 130, "{finished:?}");
+    let jobs = up.run(&["ls", "--json"]).ok().json();
+    assert!(jobs.as_array().unwrap().iter().all(|job| job["status"] == "cancelled"), "{jobs}");
 }
