@@ -15,10 +15,12 @@ Examples:
   muster run --env HF_TOKEN --tag a100 -- ./train.sh
 
 A single argument with blanks or shell characters is run by sh -c, everything
-else as it is. With --array and its kin many jobs run, and how far they are is shown
-instead of their output. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
+else as it is. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
 code is the job's own; 128+N when signal N ended it, 125 when it has none, 130
 when it was cancelled.
+
+With --array, --each-line or --each-json many jobs run: how far they are is shown
+instead of their output, and the exit code is 1 when one of them failed.
 
 When no scheduler answers and none was named, a private one is started for this
 one job.";
