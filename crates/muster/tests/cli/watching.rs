@@ -193,7 +193,9 @@ fn signals_leave_the_terminal_as_it_was() {
 fn colours_only_where_they_are_wanted() {
     let up = Up::start();
     two_jobs(&up);
-    for (line, expected) in [("muster watch", true), ("NO_COLOR=1 muster watch", false)] {
+    let lines =
+        [("muster watch", true), ("NO_COLOR=1 muster watch", false), ("muster watch --color never", false)];
+    for (line, expected) in lines {
         let terminal = Terminal::start(&up, SMALL, line);
         terminal.shows(&["worker-bee"]);
         let coloured = terminal.coloured();
