@@ -48,7 +48,9 @@ impl JobEnvironment {
 
 /// The variables of one job: what it asked for, then what it cannot override.
 pub(crate) fn of_job(job: &Job) -> Vec<(String, String)> {
-    let mut variables: Vec<_> = job.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    // By the directory of the worker its processes are found again, so no job may name another.
+    let own = job.env.iter().filter(|(name, _)| name.as_str() != WORKER_DIR);
+    let mut variables: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
     variables.extend([
         ("MUSTER_JOB_ID".to_owned(), job.id.clone()),
         ("MUSTER_ATTEMPT".to_owned(), job.attempts.to_string()),

@@ -126,7 +126,9 @@ mod tests {
 
     #[test]
     fn identity_cannot_be_overridden() {
-        let env = spec(&json!({"env": {"MUSTER_LEASE": "99", "A": "b"}})).env;
+        let env =
+            spec(&json!({"env": {"MUSTER_LEASE": "99", "MUSTER_WORKER_DIR": "/elsewhere", "A": "b"}})).env;
+        assert!(!env.iter().any(|(name, _)| name == "MUSTER_WORKER_DIR"), "what all jobs share has it");
         assert_eq!(env.iter().rfind(|(name, _)| name == "MUSTER_LEASE").unwrap().1, "7");
         assert!(env.contains(&("A".to_owned(), "b".to_owned())));
     }
