@@ -98,7 +98,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Every name that [`EventKind::name`] gives.
+    /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
     pub const NAMES: [&'static str; 19] = [
         "submitted",
         "unblocked",

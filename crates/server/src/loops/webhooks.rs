@@ -164,3 +164,49 @@ impl Office {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_domain::{Progress, Secret, Span};
+
+    use super::*;
+
+    fn hook(cursor: u64) -> Webhook {
+        Webhook {
+            id: WebhookId::from_random([3; 16]),
+            url: String::new(),
+            secret: Secret::new(""),
+            events: Vec::new(),
+            queue: None,
+            job_name: None,
+            created_at: Timestamp::default(),
+            paused: false,
+            retrying: false,
+            progress: Progress { cursor, ..Progress::default() },
+        }
+    }
+
+    #[test]
+    fn there_is_something_to_do_when_the_log_has_more_or_letters_wait() {
+        let (office, now) = (Office::default(), Timestamp::from_micros(1_000_000));
+        assert_eq!(office.due(&hook(5), 5, now), None);
+        assert_eq!(office.due(&hook(5), 6, now), Some(Duration::ZERO));
+        assert_eq!(office.due(&Webhook { retrying: true, ..hook(5) }, 5, now), Some(Duration::ZERO));
+        assert_eq!(office.due(&Webhook { paused: true, ..hook(5) }, 6, now), None);
+        let mut waiting = hook(5);
+        waiting.progress.not_before = Some(now + Span::from_secs(2));
+        assert_eq!(office.due(&waiting, 6, now), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_position_ahead_of_the_written_one_counts_and_is_written_after_a_while() {
+        let (mut office, now) = (Office::default(), Timestamp::default());
+        office.note(Some((hook(5).id, Ok(Report { position: 9, written: 5 }))));
+        let later = office.due(&hook(5), 9, now).unwrap();
+        assert!(later > Duration::ZERO && later <= UNWRITTEN, "{later:?}");
+        assert_eq!(office.due(&hook(5), 10, now), Some(Duration::ZERO), "there is more in the log");
+        assert_eq!(office.due(&hook(9), 9, now), None, "another has written it meanwhile");
+        office.note(Some((hook(5).id, Ok(Report { position: 9, written: 9 }))));
+        assert_eq!(office.due(&hook(9), 9, now), None);
+    }
+}
