@@ -21,8 +21,8 @@ pub use jobs::{
     OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,
 };
 pub use logs::{
-    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogGap, LogGapCause, LogPiece,
-    LogStream,
+    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogGap, LogGapCause, LogMessage,
+    LogPiece, LogStream,
 };
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, RateLimit};

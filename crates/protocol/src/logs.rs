@@ -26,6 +26,18 @@ pub struct LogAppended {
     pub length: u64,
 }
 
+/// One message of the live stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogMessage {
+    /// The cursor at which to go on after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `start`, `output`, `gap`, `end` or `dropped`.
+    pub event: String,
+    /// JSON: a `LogPiece` of `output`, a `LogGap` of `gap`, otherwise an empty object.
+    pub data: String,
+}
+
 /// A message `output` of the live stream: some bytes, at their place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogPiece {

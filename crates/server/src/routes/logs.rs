@@ -10,7 +10,9 @@ use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_domain::{Job, JobId, Lease};
-use muster_protocol::{HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogStream};
+use muster_protocol::{
+    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogMessage, LogStream,
+};
 use muster_store::StoreExt;
 
 use crate::app::{App, Shared};
@@ -271,7 +273,7 @@ fn unsatisfiable(facts: &Facts) -> Response {
         ("cursor" = Option<String>, Query, description = "Go on after the message with this id"),
         ("Last-Event-ID" = Option<String>, Header),
     ),
-    responses((status = 200, description = "A stream of `LogPiece` and `LogGap`", content_type = "text/event-stream", body = String))
+    responses((status = 200, description = "A stream of `LogPiece` and `LogGap`", content_type = "text/event-stream", body = LogMessage))
 )]
 pub(crate) async fn stream_logs(
     State(app): State<Shared>,

@@ -5,9 +5,9 @@
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
     ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, Health,
-    HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap, LogPiece, LogStream, Pipeline, Problem,
-    Queue, QueueUpdate, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why,
-    Worker,
+    HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap, LogMessage, LogPiece, LogStream, Pipeline,
+    Problem, Queue, QueueUpdate, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version,
+    Why, Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -109,6 +109,7 @@ use super::{
         Job,
         LogAppended,
         LogGap,
+        LogMessage,
         LogPiece,
         LogStream,
         Problem,
