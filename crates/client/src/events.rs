@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use http::Method;
-use muster_protocol::Event;
+use muster_protocol::{Event, EventGap};
 
 use crate::base_url::encode;
 use crate::call::{Call, Client, decode};
@@ -20,9 +20,15 @@ pub struct EventReader {
     url: String,
     parser: Parser,
     ready: VecDeque<Event>,
+    gaps: Vec<EventGap>,
 }
 
 impl EventReader {
+    /// Where events were missing among those that have been read, since this was last asked.
+    pub fn take_gaps(&mut self) -> Vec<EventGap> {
+        std::mem::take(&mut self.gaps)
+    }
+
     /// The next event; `None` when the scheduler ends the stream, as it does when it stops.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
@@ -31,7 +37,12 @@ impl EventReader {
             }
             let Some(bytes) = next_data(&mut self.body, &self.url).await? else { return Ok(None) };
             for message in self.parser.feed(&bytes) {
-                self.ready.push_back(decode("/events", message.data.as_bytes())?);
+                match message.kind.as_str() {
+                    "gap" => self.gaps.push(decode("/events", message.data.as_bytes())?),
+                    // The scheduler ends the stream after this.
+                    "dropped" => {}
+                    _ => self.ready.push_back(decode("/events", message.data.as_bytes())?),
+                }
             }
         }
     }
@@ -63,6 +74,7 @@ impl Client {
             url: self.url().to_owned(),
             parser: Parser::default(),
             ready: VecDeque::new(),
+            gaps: Vec::new(),
         })
     }
 }

@@ -6,10 +6,10 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::routing::{get, post};
 use muster_client::{Client, JobFilter, LogItem, LogQuery, OutputQuery, ServiceTransport};
-use muster_protocol::{BatchItem, LogStream};
+use muster_protocol::{BatchItem, EventGap, LogStream};
 
 const EVENTS: &str = concat!(
-    ": keep-alive\n\n",
+    ": keep-alive\n\nid: 3\nevent: gap\ndata: {\"after\":1,\"first\":4}\n\n",
     "id: 4\nevent: done\n",
     "data: {\"id\":4,\"at\":\"2026-05-05T08:33:00Z\",\"type\":\"done\",\"job_id\":\"job-1\",\"data\":{\"exit_code\":0}}\n\n"
 );
@@ -85,6 +85,7 @@ async fn events_are_decoded_and_comments_passed_over() {
     let event = reader.next().await.unwrap().unwrap();
     assert_eq!((event.id, event.kind.as_str(), event.job_id.as_deref()), (4, "done", Some("job-1")));
     assert_eq!(event.data["exit_code"], 0);
+    assert_eq!(reader.take_gaps(), [EventGap { after: 1, first: 4 }]);
     assert!(reader.next().await.unwrap().is_none());
 }
 

@@ -10,6 +10,14 @@ use utoipa::ToSchema;
 /// Details of an event; the keys depend on its type.
 pub type EventData = BTreeMap<String, Value>;
 
+/// A mark in the stream of events: those after `after` and before `first` are not there (any more).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EventGap {
+    pub after: u64,
+    /// The first one that can be read.
+    pub first: u64,
+}
+
 /// One thing that happened, written in the same transaction as the change it describes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {

@@ -15,7 +15,7 @@ mod system;
 mod webhooks;
 mod workers;
 
-pub use events::{Event, EventData};
+pub use events::{Event, EventData, EventGap};
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
     OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,

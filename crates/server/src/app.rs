@@ -7,6 +7,7 @@ use muster_store::Store;
 use tokio::sync::{Semaphore, watch};
 
 use crate::admission::Admission;
+use crate::archive::Archive;
 use crate::batcher::Batcher;
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
@@ -32,6 +33,8 @@ pub(crate) struct App {
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,
     pub(crate) webhooks: Sender,
+    /// Where finished jobs go before they are removed.
+    pub(crate) archive: Option<Archive>,
     /// Large bodies that may be held in memory at the same time.
     pub(crate) batches: Semaphore,
     pub(crate) instance_id: String,

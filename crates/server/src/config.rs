@@ -101,12 +101,16 @@ pub struct ServerConfig {
     pub safety_tick: Duration,
     /// How long finished jobs are kept; `None` keeps them for ever.
     pub retention: Option<Duration>,
+    /// Where finished jobs are written before they are removed; `None` removes them without a trace.
+    pub archive_dir: Option<PathBuf>,
     /// How long the output of finished jobs is kept while the jobs are; `None` keeps it as long as them.
     pub log_retention: Option<Duration>,
     /// Bytes of output of all jobs together beyond which the oldest goes; `None` sets no bound.
     pub log_total: Option<u64>,
     /// How long a reader of live output may leave it unread before it is let go.
     pub log_reader_timeout: Duration,
+    /// How long a reader of events may leave them unread before it is let go.
+    pub event_reader_timeout: Duration,
     /// The pause between two passes of the retention.
     pub retention_interval: Duration,
     /// How long the store may take to answer before the scheduler calls itself not ready.
@@ -142,9 +146,11 @@ impl Default for ServerConfig {
             planner_interval: Duration::from_secs(5),
             safety_tick: Duration::from_secs(5),
             retention: None,
+            archive_dir: None,
             log_retention: None,
             log_total: None,
             log_reader_timeout: Duration::from_secs(30),
+            event_reader_timeout: Duration::from_secs(60),
             retention_interval: Duration::from_secs(3600),
             readiness_timeout: Duration::from_secs(1),
             long_poll_max: Duration::from_secs(60),

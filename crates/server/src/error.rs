@@ -20,6 +20,8 @@ pub enum ServerError {
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("cannot use the data directory {}: {source}", path.display())]
     DataDir { path: PathBuf, source: std::io::Error },
+    #[error("cannot use the archive directory {}: {source}", path.display())]
+    ArchiveDir { path: PathBuf, source: std::io::Error },
     #[error("cannot set up metrics: {0}")]
     Metrics(#[from] prometheus::Error),
     #[error("cannot read {}: {detail}", path.display())]

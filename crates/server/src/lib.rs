@@ -5,6 +5,7 @@
 
 mod admission;
 mod app;
+mod archive;
 mod batcher;
 pub mod clock;
 pub mod conditions;

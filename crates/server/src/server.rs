@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::admission::Admission;
 use crate::app::{App, Shared};
+use crate::archive::Archive;
 use crate::batcher::{Batcher, CommitterParts};
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
@@ -96,6 +97,7 @@ impl Server {
         let logs = LogStore::open(&config.data_dir, config.limits.log_stream)
             .map_err(|source| ServerError::DataDir { path: config.data_dir.clone(), source })?;
         let logs = Arc::new(logs);
+        let archive = open_archive(&config)?;
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
         let health = Arc::new(StoreHealth::new());
@@ -132,6 +134,7 @@ impl Server {
             metrics,
             journal: Journal::new(),
             logs,
+            archive,
             instance_id: ids::instance(),
             started: Instant::now(),
             closing: stages.closing.subscribe(),
@@ -144,6 +147,15 @@ impl Server {
         });
         Ok(RunningServer { addr, app, router, stages, connections, background, committer })
     }
+}
+
+fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {
+    let Some(path) = &config.archive_dir else { return Ok(None) };
+    if config.retention.is_none() {
+        tracing::warn!("nothing is archived while --retention is off");
+    }
+    let opened = Archive::open(path);
+    opened.map(Some).map_err(|source| ServerError::ArchiveDir { path: path.clone(), source })
 }
 
 async fn bind(listen: Listen) -> Result<Option<TcpListener>, ServerError> {

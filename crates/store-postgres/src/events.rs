@@ -94,12 +94,7 @@ impl PostgresTx {
     }
 
     pub(crate) async fn select_last_event(&mut self) -> Done<u64> {
-        const OPERATION: &str = "read the last event";
-        let decided = self.decided().await?;
-        let sql = "SELECT coalesce(max(seq), 0) FROM events WHERE seq <= $1";
-        let rows = self.query(OPERATION, sql, &[&decided]).await?;
-        let last = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
-        Ok(last.map_err(during(OPERATION))?.unwrap_or(0) as u64)
+        Ok(self.decided().await? as u64)
     }
 
     /// The number up to which no event can appear any more. The order of the two looks matters, and the

@@ -88,6 +88,7 @@ impl PostgresStore {
             | Query::DeadLetters(_)
             | Query::Sets(_)
             | Query::CancelPreview(_)
+            | Query::Finished { .. }
             | Query::Why(_) => Scope::Snapshot,
         };
         let mut tx = PostgresTx::new(self.client("read").await?, scope);

@@ -44,8 +44,9 @@ impl SqliteTx<'_> {
     }
 
     pub(crate) fn select_last_event(&self) -> Done<u64> {
-        let mut statement =
-            self.statement("read the last event", "SELECT coalesce(max(seq), 0) FROM events")?;
+        // Not the newest row: that one may have been removed with its job.
+        let sql = "SELECT last FROM numbers WHERE kind = 'event'";
+        let mut statement = self.statement("read the last event", sql)?;
         let last: i64 = statement.query_row([], |row| row.get(0)).map_err(during("read the last event"))?;
         Ok(last as u64)
     }

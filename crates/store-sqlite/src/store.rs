@@ -73,7 +73,11 @@ impl Store for SqliteStore {
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
         let thread = match query {
-            Query::Jobs(_) | Query::Events(_) | Query::Sets(_) | Query::CancelPreview(_) => &self.lists,
+            Query::Jobs(_)
+            | Query::Events(_)
+            | Query::Sets(_)
+            | Query::CancelPreview(_)
+            | Query::Finished { .. } => &self.lists,
             Query::Job(_)
             | Query::Workers
             | Query::LastEvent

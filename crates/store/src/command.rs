@@ -82,6 +82,15 @@ pub struct Sweep {
     pub retention: Option<Span>,
 }
 
+/// Finished jobs that are not to be kept any longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// None of them: remove sets that are empty and older instead.
+    pub jobs: Vec<JobId>,
+    /// Those that run again, or ended at this time or later, stay.
+    pub before: Timestamp,
+}
+
 /// What an operator sets of a queue; `None` leaves it as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
@@ -146,6 +155,8 @@ pub enum Command {
         worker: WorkerId,
     },
     Sweep(Sweep),
+    /// Remove exactly these jobs, as far as they may go.
+    Remove(Removal),
     Webhook(WebhookCommand),
 }
 
@@ -237,6 +248,8 @@ pub enum Outcome {
     Worker(Worker),
     WorkerSeen,
     Swept(SweepSummary),
+    /// So many jobs, or empty sets, are gone.
+    Removed(u32),
     Webhook(WebhookOutcome),
 }
 

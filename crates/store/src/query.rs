@@ -79,6 +79,14 @@ pub struct JobView {
     pub checkpoint: Option<Arc<[u8]>>,
 }
 
+/// A job that has ended, with all that is kept of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedJob {
+    pub view: JobView,
+    /// What happened to it, oldest first.
+    pub events: Vec<Event>,
+}
+
 /// Which events to read: after a position, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventFilter {
@@ -127,8 +135,13 @@ pub enum Query {
     Jobs(JobFilter),
     Workers,
     Events(EventFilter),
-    /// The position of the newest event.
+    /// The position of the newest event, also when it was removed since.
     LastEvent,
+    /// Jobs that retention may remove: ended before a time, the oldest first.
+    Finished {
+        before: Timestamp,
+        limit: usize,
+    },
     Counts,
     /// Jobs of these workers that were told to stop.
     Stops(Vec<WorkerId>),
@@ -155,6 +168,7 @@ pub enum Reply {
     Workers(Vec<WorkerUsage>),
     Events(Vec<Event>),
     LastEvent(u64),
+    Finished(Vec<FinishedJob>),
     Counts(Counts),
     Stops(Vec<Job>),
     Queues(Vec<Queue>),

@@ -9,8 +9,8 @@ use muster_domain::{DeadLetter, Event, Job, JobId, Queue, Reason, Timestamp, Wor
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
 use crate::query::{
-    CancelPreview, Counts, EventFilter, JobFilter, JobPage, JobView, Query, Reply, SetFilter, SetView,
-    WorkerUsage,
+    CancelPreview, Counts, EventFilter, FinishedJob, JobFilter, JobPage, JobView, Query, Reply, SetFilter,
+    SetView, WorkerUsage,
 };
 use crate::webhooks::{LetterFilter, WebhookView};
 
@@ -163,6 +163,19 @@ pub trait StoreExt: Store {
             match self.read(Query::LastEvent).await? {
                 Reply::LastEvent(position) => Ok(position),
                 _ => Err(mismatch("last event")),
+            }
+        }
+    }
+
+    fn finished(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<FinishedJob>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Finished { before, limit }).await? {
+                Reply::Finished(jobs) => Ok(jobs),
+                _ => Err(mismatch("finished")),
             }
         }
     }

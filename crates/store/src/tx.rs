@@ -172,7 +172,8 @@ pub trait Tx {
     /// Events after a position, oldest first. Never skips an event that a later read would return
     /// before the last one returned here.
     async fn events(&mut self, filter: &EventFilter) -> Done<Vec<Event>>;
-    /// The position of the newest event that `events` would return; 0 when there is none.
+    /// The position up to which no new event can appear, whether or not the newest ones were removed since;
+    /// 0 before the first.
     async fn last_event(&mut self) -> Done<u64>;
     async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>>;
     /// Replaces the checkpoint of a job.

@@ -89,12 +89,12 @@ fn text(messages: &[Message]) -> String {
 }
 
 /// A connection on which the live stream comes piece by piece.
-struct Live {
-    reader: BufReader<TcpStream>,
+pub(super) struct Live {
+    pub(super) reader: BufReader<TcpStream>,
 }
 
 impl Live {
-    fn open(http: Http, target: &str) -> Self {
+    pub(super) fn open(http: Http, target: &str) -> Self {
         let mut stream = http.connect().unwrap();
         // A system that lends a connection many megabytes would never find this reader slow.
         setsockopt(&stream, RcvBuf, &16_384).unwrap();
@@ -103,7 +103,7 @@ impl Live {
     }
 
     /// Reads on until a line with `wanted` has come; returns what was read.
-    fn until(&mut self, wanted: &str) -> String {
+    pub(super) fn until(&mut self, wanted: &str) -> String {
         let mut seen = String::new();
         while !seen.contains(wanted) {
             assert!(self.reader.read_line(&mut seen).unwrap() > 0, "ended without {wanted}: {seen}");
@@ -311,7 +311,7 @@ fn a_reader_that_never_comes_back_costs_no_connection() {
 }
 
 /// Reads to the end of the connection; whether the scheduler has said that it lets us go.
-fn until_dropped(reader: &mut BufReader<TcpStream>, received: &mut Vec<u8>) -> bool {
+pub(super) fn until_dropped(reader: &mut BufReader<TcpStream>, received: &mut Vec<u8>) -> bool {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let count = reader.read(&mut buffer).unwrap();

@@ -26,6 +26,7 @@ mod outage;
 mod pipelines;
 mod reports;
 mod responses;
+mod retention;
 mod retries;
 mod shutdown;
 mod submit;

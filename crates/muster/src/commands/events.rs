@@ -7,7 +7,7 @@ use crate::args::EventsArgs;
 use crate::exit;
 use crate::follow::Patience;
 use crate::job_reference::{named, resolve};
-use crate::output::{Screen, event_line, json};
+use crate::output::{Screen, event_line, json, note};
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &EventsArgs, settings: &Settings) -> anyhow::Result<u8> {
@@ -57,6 +57,12 @@ async fn follow(
         loop {
             match events.next().await {
                 Ok(Some(event)) => {
+                    for gap in events.take_gaps() {
+                        let (first, last) = (gap.after + 1, gap.first - 1);
+                        note(&format!(
+                            "events {first} to {last} are missing: they were removed with their jobs"
+                        ));
+                    }
                     after = Some(event.id);
                     print(&event, screen)?;
                 }

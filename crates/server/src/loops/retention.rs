@@ -1,16 +1,23 @@
-//! Retention: removes finished jobs and their output when they are older than the configured time.
+//! Retention: archives and removes finished jobs and their output when they are older than the configured time.
+//!
+//! Guarantees: a pass goes in small transactions and rests after each as long as it took, so that it never has
+//! more than half of the store's time; with an archive, a job is on disk there before it goes here.
 
 use std::time::{Duration, Instant};
 
-use muster_domain::Span;
-use muster_store::{Command, Outcome, Role, StoreExt, Sweep};
+use muster_domain::{JobId, Span, Timestamp};
+use muster_store::{Command, Outcome, Removal, Role, StoreExt, Sweep};
 
 use super::leader::{Backoff, Seat};
 use crate::app::App;
+use crate::archive::Archive;
+use crate::clock;
 use crate::error::ApiError;
 
 /// Jobs in one transaction; other requests come in between.
 const STEP: usize = 200;
+/// The longest rest after a step.
+const LONGEST_REST: Duration = Duration::from_millis(500);
 /// Directories of output that are examined in one pass.
 const DIRECTORIES: usize = 10_000;
 
@@ -42,26 +49,62 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
 }
 
 async fn remove_old(app: &App, age: Duration) -> Result<(), ApiError> {
+    let before = clock::now() - Span::from(age);
     let mut removed = 0;
     loop {
-        let sweep = Sweep {
-            timeouts: app.config.timeouts,
-            listening_since: app.health.listening_since(),
-            limit: STEP,
-            retention: Some(Span::from(age)),
+        let started = Instant::now();
+        let step = match &app.archive {
+            Some(archive) => archive_and_remove(app, archive, before).await?,
+            None => remove(app, age).await?,
         };
-        let Outcome::Swept(summary) = app.batcher.submit_one(Command::Sweep(sweep)).await? else {
-            return Err(ApiError::internal());
-        };
-        removed += summary.removed;
-        if !summary.more {
+        removed += step.removed;
+        if !step.more || *app.closing.borrow() {
             break;
         }
+        // The others have the store for at least as long as this step had it.
+        tokio::time::sleep(started.elapsed().min(LONGEST_REST)).await;
     }
     if removed > 0 {
-        tracing::info!(count = removed, "old jobs removed");
+        tracing::info!(count = removed, archived = app.archive.is_some(), "old jobs removed");
     }
     remove_output(app, age).await
+}
+
+/// What one step has done.
+struct Step {
+    removed: u32,
+    /// There may be more to do.
+    more: bool,
+}
+
+async fn remove(app: &App, age: Duration) -> Result<Step, ApiError> {
+    let sweep = Sweep {
+        timeouts: app.config.timeouts,
+        listening_since: app.health.listening_since(),
+        limit: STEP,
+        retention: Some(Span::from(age)),
+    };
+    match app.batcher.submit_one(Command::Sweep(sweep)).await? {
+        Outcome::Swept(summary) => Ok(Step { removed: summary.removed, more: summary.more }),
+        _ => Err(ApiError::internal()),
+    }
+}
+
+/// Writes a few jobs into the archive and removes exactly those.
+async fn archive_and_remove(app: &App, archive: &Archive, before: Timestamp) -> Result<Step, ApiError> {
+    let jobs = app.store.finished(before, STEP).await?;
+    if let Err(error) = archive.append(&jobs).await {
+        tracing::error!(%error, "old jobs could not be archived; they are kept");
+        return Err(ApiError::internal());
+    }
+    let ids: Vec<JobId> = jobs.iter().map(|finished| finished.view.job.id).collect();
+    let last = ids.is_empty();
+    match app.batcher.submit_one(Command::Remove(Removal { jobs: ids, before })).await? {
+        // The last step of a pass removes empty sets.
+        Outcome::Removed(_) if last => Ok(Step { removed: 0, more: false }),
+        Outcome::Removed(removed) => Ok(Step { removed, more: removed > 0 }),
+        _ => Err(ApiError::internal()),
+    }
 }
 
 /// Output of jobs that are gone. A job that is still known keeps its output, however old.

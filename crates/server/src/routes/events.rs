@@ -1,35 +1,27 @@
 //! Events: the history of a job, and the live stream of everything.
 //!
-//! Guarantee: the stream reads the log in the store, so it also shows what other schedulers did and can
-//! be resumed; one that is read slowly costs one page of memory.
+//! Guarantee: the stream reads the log in the store, so it also shows what other schedulers did and can be
+//! resumed; see [`reader`] for readers that are slow.
 
-use std::convert::Infallible;
-use std::fmt::Write as _;
-use std::time::Duration;
+mod live;
+mod reader;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use bytes::Bytes;
-use futures::stream;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use muster_domain::JobId;
 use muster_protocol::Event;
 use muster_store::{EventFilter, StoreExt};
-use tokio::sync::watch;
 
+use self::live::live;
+use self::reader::Reader;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::extract::{Call, JobPath, json, with_type};
 use crate::view;
 
-/// Events that are read at a time.
-const PAGE: usize = 256;
-/// A silent stream sends a comment this often, so that both ends notice when the other is gone.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Also without a wake-up the log is looked at this often.
-const SAFETY: Duration = Duration::from_secs(5);
 /// The most events of one job in one answer.
 const HISTORY: usize = 10_000;
 
@@ -54,7 +46,8 @@ pub(crate) async fn job_events(
     json(StatusCode::OK, &shown)
 }
 
-/// All events as they happen, as server-sent events.
+/// All events as they happen, as server-sent events. A message `gap` stands where events were removed with
+/// their jobs; `dropped` is the last word to a reader that was too slow: it can go on after its last event.
 #[utoipa::path(
     get, path = "/events", tag = "events",
     params(
@@ -69,85 +62,21 @@ pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Resu
         None => None,
     };
     let resumed = call.header("last-event-id").and_then(|text| text.parse().ok());
-    let after = match resumed.or(call.params.integer("after")?) {
-        Some(after) => after,
-        None => app.store.last_event().await?,
-    };
+    let after = resumed.or(call.params.integer("after")?);
+    if let (Some(job), Some(_)) = (job, after) {
+        // The events of a job go with it: whoever comes back for them is told.
+        if app.store.job(job).await?.is_none() {
+            return Err(ApiError::job_not_found());
+        }
+    }
+    let newest = app.store.last_event().await?;
+    let after = after.unwrap_or(newest);
     let body = if call.is_head {
         Body::empty()
     } else {
-        let feed = app.hub.event_feed();
-        Body::from_stream(stream(Stream { app, job, after, feed, opened: false }))
+        Body::from_stream(live(Reader::new(app, job, after, newest)))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
-}
-
-/// One reader of the live stream.
-struct Stream {
-    app: Shared,
-    job: Option<JobId>,
-    after: u64,
-    feed: watch::Receiver<u64>,
-    opened: bool,
-}
-
-fn stream(reader: Stream) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold(reader, |mut reader| async move {
-        let text = reader.next().await?;
-        Some((Ok(Bytes::from(text)), reader))
-    })
-}
-
-impl Stream {
-    /// The next piece of the stream; `None` when the scheduler shuts down.
-    async fn next(&mut self) -> Option<String> {
-        if !std::mem::replace(&mut self.opened, true) {
-            // The head of the answer leaves with the first bytes.
-            return Some(": muster events\n\n".to_owned());
-        }
-        let mut silent = Duration::ZERO;
-        loop {
-            self.feed.mark_unchanged();
-            if *self.app.closing.borrow() {
-                return None;
-            }
-            let text = self.read().await;
-            if !text.is_empty() {
-                return Some(text);
-            }
-            tokio::select! {
-                changed = self.feed.changed() => changed.ok()?,
-                () = tokio::time::sleep(SAFETY) => silent += SAFETY,
-                () = self.app.closed() => return None,
-            }
-            if silent >= KEEP_ALIVE {
-                return Some(": still here\n\n".to_owned());
-            }
-        }
-    }
-
-    /// New events as text. A store that does not answer is asked again at the next occasion.
-    async fn read(&mut self) -> String {
-        let filter = EventFilter { job: self.job, after: self.after, limit: PAGE };
-        let events = match self.app.store.events(filter).await {
-            Ok(events) => events,
-            Err(error) => {
-                self.app.metrics.store_error();
-                tracing::warn!(%error, "the event stream could not read the store");
-                return String::new();
-            }
-        };
-        let mut text = String::new();
-        for event in &events {
-            self.after = self.after.max(event.seq);
-            if let Ok(data) = serde_json::to_string(&view::event(event)) {
-                let name = event.kind.name();
-                // Writing to a string cannot fail.
-                let _ = write!(text, "id: {}\nevent: {name}\ndata: {data}\n\n", event.seq);
-            }
-        }
-        text
-    }
 }

@@ -79,6 +79,9 @@ pub struct SchedulerArgs {
     /// How long finished jobs and their output are kept, or off
     #[arg(long, value_name = "TIME", env = "MUSTER_RETENTION", default_value = "off")]
     pub retention: Retention,
+    /// Where finished jobs are written before they are removed: one line of JSON each, in a file for each day
+    #[arg(long, value_name = "DIR", env = "MUSTER_ARCHIVE_DIR")]
+    pub archive_dir: Option<PathBuf>,
     /// The pause between two passes that remove what is older
     #[arg(long, value_name = "TIME", env = "MUSTER_RETENTION_INTERVAL", default_value = "1h", value_parser = positive)]
     pub retention_interval: Duration,
@@ -121,6 +124,9 @@ pub struct SchedulerArgs {
     /// How long a reader of live output may leave it unread before it is let go; it can go on where it was
     #[arg(long, value_name = "TIME", env = "MUSTER_LOG_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub log_reader_timeout: Duration,
+    /// How long a reader of the events may leave them unread before it is let go; it can go on where it was
+    #[arg(long, value_name = "TIME", env = "MUSTER_EVENT_READER_TIMEOUT", default_value = "60s", value_parser = positive)]
+    pub event_reader_timeout: Duration,
     #[command(flatten)]
     pub webhooks: WebhookArgs,
     /// How logs are written: json, human, or auto for human on a terminal
@@ -184,9 +190,11 @@ impl SchedulerArgs {
             planner_interval: self.admission_interval,
             safety_tick: self.safety_tick,
             retention: self.retention.0,
+            archive_dir: self.archive_dir.clone().filter(|directory| !directory.as_os_str().is_empty()),
             log_retention: self.log_retention.0,
             log_total: self.log_total_limit.0,
             log_reader_timeout: self.log_reader_timeout,
+            event_reader_timeout: self.event_reader_timeout,
             retention_interval: self.retention_interval,
             max_queued: (self.max_queued > 0).then_some(self.max_queued),
             long_poll_max: self.long_poll_max,

@@ -73,6 +73,7 @@ macro_rules! compliance_suite {
                 the_bound_is_strict, silence_counts_only_while_somebody_listens,
                 a_report_before_the_sweep_is_never_overwritten, unanswered_stops_are_forced,
                 retention_removes_old_ends_only, the_next_deadline_is_known,
+                finished_jobs_are_read_whole_and_removed_by_name, the_last_position_outlives_its_event,
             }
             times {
                 not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,

@@ -3,6 +3,7 @@
 use muster_domain::{ReportKind, Span, Status};
 
 use super::stage::Stage;
+use crate::command::{Command, Outcome, Removal};
 use crate::store::StoreExt;
 
 pub async fn silence_requeues(stage: &Stage) {
@@ -104,6 +105,43 @@ pub async fn retention_removes_old_ends_only(stage: &Stage) {
     assert!(stage.events_of(old.id).await.is_empty());
     assert_eq!(stage.status(young.id).await, Status::Done);
     assert_eq!(stage.all().await.len(), 2);
+}
+
+pub async fn finished_jobs_are_read_whole_and_removed_by_name(stage: &Stage) {
+    let old = stage.run_to_done().await;
+    let needed = stage.shell("needed").await;
+    stage.after(&[needed.id]).await;
+    let claimed = stage.claim().await.unwrap();
+    stage.report(&claimed, ReportKind::Done).await.unwrap();
+    let cancelled = stage.shell("cancelled").await.id;
+    stage.cancel(cancelled).await.unwrap();
+    let last = stage.store.last_event().await.unwrap();
+    stage.advance(Span::from_secs(100));
+    let before = stage.now() - Span::from_secs(50);
+    let found = stage.store.finished(before, 10).await.unwrap();
+    let ids: Vec<_> = found.iter().map(|found| found.view.job.id).collect();
+    assert_eq!(ids.len(), 2, "a job that is needed is not among them");
+    let first = found.iter().find(|found| found.view.job.id == old.id).unwrap();
+    assert_eq!(first.events, stage.events_of(old.id).await);
+    assert_eq!(stage.store.finished(before, 1).await.unwrap().len(), 1);
+    // Between the look and the removal a job may be run again.
+    stage.control(Command::Retry { job: cancelled }).await.unwrap();
+    let jobs = vec![old.id, cancelled, needed.id, stage.new_id()];
+    let removed = stage.one(Command::Remove(Removal { jobs, before })).await.unwrap();
+    assert_eq!(removed, Outcome::Removed(1));
+    assert!(stage.store.job(old.id).await.unwrap().is_none());
+    assert_eq!(stage.status(cancelled).await, Status::Pending);
+    assert_eq!(stage.status(needed.id).await, Status::Done);
+    assert!(stage.store.last_event().await.unwrap() > last);
+}
+
+pub async fn the_last_position_outlives_its_event(stage: &Stage) {
+    stage.run_to_done().await;
+    let last = stage.store.last_event().await.unwrap();
+    stage.advance(Span::from_secs(100));
+    stage.sweep_with(stage.now(), Some(Span::from_secs(50))).await;
+    assert!(stage.all().await.is_empty());
+    assert_eq!(stage.store.last_event().await.unwrap(), last);
 }
 
 pub async fn the_next_deadline_is_known(stage: &Stage) {

@@ -12,6 +12,7 @@ mod health;
 mod named;
 mod preview;
 mod read;
+mod removal;
 mod settle;
 mod submit;
 mod sweep;
@@ -79,6 +80,7 @@ pub async fn apply<T: Tx>(
     named::apply(&mut work, commands, &mut answers).await?;
     control::apply(&mut work, commands, &mut answers).await?;
     sweep::apply(&mut work, commands, &mut answers).await?;
+    removal::apply(&mut work, commands, &mut answers).await?;
     settle::dependants(&mut work).await?;
     named::answer_cancels(&work, commands, &mut answers);
     health::apply(&mut work).await?;

@@ -55,6 +55,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Delete { .. }
             | Command::PutQueue(_)
             | Command::Webhook(_)
+            | Command::Remove(_)
             | Command::Sweep(_) => continue,
         };
         answers.put(position, answer);

@@ -9,7 +9,10 @@ use muster_planner::{WorkerView, explain};
 use super::claim::with_usage;
 use super::{preview, webhooks};
 use crate::error::StoreError;
-use crate::query::{JobFilter, JobPage, JobView, Query, Reply, SetCount, SetFilter, SetView, WorkerUsage};
+use crate::query::{
+    EventFilter, FinishedJob, JobFilter, JobPage, JobView, Query, Reply, SetCount, SetFilter, SetView,
+    WorkerUsage,
+};
 use crate::tx::Tx;
 
 /// Answers a question inside `tx`.
@@ -23,6 +26,7 @@ pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError>
         Query::Workers => Reply::Workers(workers(tx).await?),
         Query::Events(filter) => Reply::Events(tx.events(filter).await?),
         Query::LastEvent => Reply::LastEvent(tx.last_event().await?),
+        Query::Finished { before, limit } => Reply::Finished(finished(tx, *before, *limit).await?),
         Query::Counts => Reply::Counts(tx.counts().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),
         Query::Queues => Reply::Queues(tx.queues().await?),
@@ -42,6 +46,24 @@ async fn with_checkpoints<T: Tx>(tx: &mut T, jobs: Vec<Job>) -> Result<Vec<JobVi
         ids => tx.checkpoints(ids).await?.into_iter().map(|(id, bytes)| (id, Arc::from(bytes))).collect(),
     };
     Ok(jobs.into_iter().map(|job| JobView { checkpoint: found.remove(&job.id), job }).collect())
+}
+
+async fn finished<T: Tx>(
+    tx: &mut T,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<FinishedJob>, StoreError> {
+    let ids = tx.finished_jobs(before, limit).await?;
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let jobs = tx.read_jobs(&ids).await?;
+    let mut found = Vec::with_capacity(jobs.len());
+    for view in with_checkpoints(tx, jobs).await? {
+        let events = EventFilter { job: Some(view.job.id), after: 0, limit: usize::MAX };
+        found.push(FinishedJob { events: tx.events(&events).await?, view });
+    }
+    Ok(found)
 }
 
 async fn sets<T: Tx>(tx: &mut T, filter: &SetFilter) -> Result<Vec<SetView>, StoreError> {

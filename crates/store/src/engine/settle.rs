@@ -52,6 +52,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::WorkerHeartbeat { .. }
             | Command::PutQueue(_)
             | Command::Webhook(_)
+            | Command::Remove(_)
             | Command::Sweep(_) => {}
         }
     }

@@ -3,7 +3,7 @@
 use muster_domain::{Change, Event, EventKind, Patience, Timestamp, Trigger, WorkerId, WorkerStatus};
 
 use super::work::Work;
-use super::{Answers, pick};
+use super::{Answers, pick, removal};
 use crate::command::{Command, Outcome, Sweep, SweepSummary};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -134,8 +134,8 @@ async fn finished_jobs<T: Tx>(
         return Ok(());
     }
     summary.more |= ids.len() >= sweep.limit;
-    summary.removed += ids.len() as u32;
-    work.tx.delete_jobs(&ids).await
+    summary.removed += removal::remove(work, &ids, work.now - retention).await?;
+    Ok(())
 }
 
 /// What no job's alarm tells: rates that allow a start again, quarantined workers that may be tried. Claims

@@ -1,0 +1,76 @@
+//! Removal of finished jobs, one small step at a time.
+//!
+//! Guarantee: what was chosen a moment ago is judged again under its lock. A job that runs again, that ended
+//! later than asked, or that unfinished work depends on, stays.
+
+use std::collections::HashSet;
+
+use muster_domain::{Job, JobId, Timestamp};
+
+use super::work::Work;
+use super::{Answers, pick};
+use crate::command::{Command, Outcome};
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// Empty sets in one step.
+const SETS: usize = 200;
+
+/// Makes every removal of the batch.
+pub(crate) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    commands: &[Command],
+    answers: &mut Answers,
+) -> Result<(), StoreError> {
+    let removals = pick(commands, |command| match command {
+        Command::Remove(removal) => Some(removal),
+        _ => None,
+    });
+    for (position, removal) in removals {
+        let count = if removal.jobs.is_empty() {
+            work.tx.delete_empty_sets(removal.before, SETS).await?
+        } else {
+            remove(work, &removal.jobs, removal.before).await?
+        };
+        answers.put(position, Ok(Outcome::Removed(count)));
+    }
+    Ok(())
+}
+
+/// Removes those of the jobs that may go, and says how many.
+pub(super) async fn remove<T: Tx>(
+    work: &mut Work<'_, T>,
+    ids: &[JobId],
+    before: Timestamp,
+) -> Result<u32, StoreError> {
+    work.lock(ids.iter().copied()).await?;
+    let over = |job: &Job| job.is_terminal() && job.done_at().is_some_and(|at| at < before);
+    let mut going: Vec<JobId> = ids.iter().copied().filter(|id| work.job(*id).is_ok_and(over)).collect();
+    if going.is_empty() {
+        return Ok(0);
+    }
+    let needed = needed(work, &going).await?;
+    going.retain(|id| !needed.contains(id));
+    if going.is_empty() {
+        return Ok(0);
+    }
+    work.tx.delete_jobs(&going).await?;
+    for id in &going {
+        work.forget(*id);
+    }
+    Ok(going.len() as u32)
+}
+
+/// Those of the jobs that unfinished work depends on.
+async fn needed<T: Tx>(work: &mut Work<'_, T>, parents: &[JobId]) -> Result<HashSet<JobId>, StoreError> {
+    let edges = work.tx.dependants(parents).await?;
+    if edges.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let children: Vec<JobId> = edges.iter().map(|edge| edge.child).collect();
+    let read = work.tx.read_jobs(&children).await?;
+    let open: HashSet<JobId> = read.iter().filter(|job| !job.is_terminal()).map(|job| job.id).collect();
+    // What this batch has changed already is not yet written.
+    let waits = |child: JobId| work.job(child).map_or(open.contains(&child), |job| !job.is_terminal());
+    Ok(edges.iter().filter(|edge| waits(edge.child)).map(|edge| edge.parent).collect())
+}
