@@ -70,6 +70,30 @@ impl Api {
         results.into_iter().next_back().and_then(|result| result.id).context("the batch has no last job")
     }
 
+    /// Submits an array and returns its id.
+    pub(crate) fn submit_array(&mut self, body: &[u8]) -> Result<String> {
+        let answer = self.0.post("/arrays", body)?.success()?;
+        Ok(serde_json::from_slice::<Identity>(&answer.body)?.id)
+    }
+
+    /// Posts without a body.
+    pub(crate) fn order(&mut self, path: &str) -> Result<()> {
+        self.0.post(path, &[])?.success().map(drop)
+    }
+
+    /// Reads and returns the milliseconds that it took, and how many bytes came.
+    pub(crate) fn timed_get(&mut self, path: &str) -> Result<(f64, usize)> {
+        let begin = Instant::now();
+        let answer = self.0.get(path)?.success()?;
+        Ok((begin.elapsed().as_secs_f64() * 1_000.0, answer.body.len()))
+    }
+
+    /// How many jobs a page of a list has.
+    pub(crate) fn count_page(&mut self, path: &str) -> Result<usize> {
+        let answer = self.0.get(path)?.success()?;
+        Ok(serde_json::from_slice::<Vec<Outcome>>(&answer.body)?.len())
+    }
+
     /// Submits a batch without looking at what is said about each job.
     pub(crate) fn submit_batch_unread(&mut self, body: &[u8]) -> Result<()> {
         self.0.post("/jobs/batch", body)?.success().map(drop)

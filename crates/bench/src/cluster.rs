@@ -45,6 +45,11 @@ impl Ground {
         Ok(Self { kind, directory, postgres })
     }
 
+    /// An empty directory that goes with the value.
+    pub(crate) fn new_directory(&self) -> Result<TempDir> {
+        Ok(tempfile::Builder::new().prefix("muster-bench-").tempdir_in(&self.directory)?)
+    }
+
     /// The store itself, on new data, for measurements without a scheduler.
     pub(crate) async fn store(&self, directory: &Path) -> Result<Box<dyn Store>> {
         let policy = Policy::default();
@@ -94,7 +99,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A scheduler on empty data, ready.
     pub(crate) fn scheduler(ground: &Ground) -> Result<Self> {
-        let directory = tempfile::Builder::new().prefix("muster-bench-").tempdir_in(&ground.directory)?;
+        Self::in_directory(ground, ground.new_directory()?, &[])
+    }
+
+    /// A scheduler on what lies in the directory, with these settings, ready.
+    pub(crate) fn in_directory(ground: &Ground, directory: TempDir, settings: &[&str]) -> Result<Self> {
         let port = PortLease::take();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.port()));
         let mut command = Command::new(process::binary("muster-scheduler")?);
@@ -103,7 +112,7 @@ impl Cluster {
             command.args(["--db-url", &url]);
         }
         command.arg("--data-dir").arg(directory.path().join("data")).current_dir(directory.path());
-        command.env("MUSTER_LOG", "warn");
+        command.args(settings).env("MUSTER_LOG", "warn");
         let begin = Instant::now();
         let scheduler = Process::start("muster-scheduler", command, &directory.path().join("scheduler.log"))?;
         let mut cluster =
@@ -116,19 +125,39 @@ impl Cluster {
     /// A scheduler and a worker that has registered.
     pub(crate) fn start(ground: &Ground, slots: usize, executor: Executor) -> Result<Self> {
         let mut cluster = Self::scheduler(ground)?;
+        cluster.add_worker(slots, executor)?;
+        Ok(cluster)
+    }
+
+    /// Starts the worker and waits until it has registered.
+    pub(crate) fn add_worker(&mut self, slots: usize, executor: Executor) -> Result<()> {
         let mut command = Command::new(process::binary("muster-worker")?);
-        command.arg("--scheduler").arg(format!("http://{}", cluster.address));
+        command.arg("--scheduler").arg(format!("http://{}", self.address));
         command.args(["--worker-id", WORKER_ID, "--workers", &slots.to_string()]);
         if executor == Executor::Fake {
             command.args(["--executor", "fake"]);
         }
-        let data = cluster.directory.path().join("worker");
-        command.arg("--data-dir").arg(&data).current_dir(cluster.directory.path());
+        let data = self.directory.path().join("worker");
+        command.arg("--data-dir").arg(&data).current_dir(self.directory.path());
         command.env("MUSTER_LOG", "warn");
-        let log = cluster.directory.path().join("worker.log");
-        cluster.worker = Some(Process::start("muster-worker", command, &log)?);
-        cluster.await_worker()?;
-        Ok(cluster)
+        let log = self.directory.path().join("worker.log");
+        self.worker = Some(Process::start("muster-worker", command, &log)?);
+        self.await_worker()
+    }
+
+    /// Stops everything and hands the directory back, with what is in it.
+    pub(crate) fn end(mut self) -> Result<TempDir> {
+        self.end_worker();
+        let other = TempDir::new()?;
+        Ok(std::mem::replace(&mut self.directory, other))
+    }
+
+    fn end_worker(&mut self) {
+        drop(self.worker.take());
+        // What the worker has left behind names our directory, and nothing else on the machine does.
+        for pid in self.worker_ids() {
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
     }
 
     pub(crate) fn api(&self) -> Result<Api> {
@@ -179,11 +208,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        drop(self.worker.take());
-        // What the worker has left behind names our directory, and nothing else on the machine does.
-        for pid in self.worker_ids() {
-            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
-        }
+        self.end_worker();
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod api;
 mod cluster;
+mod history;
 mod http;
 mod limits;
 mod lines;

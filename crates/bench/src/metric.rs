@@ -28,6 +28,17 @@ pub(crate) enum Metric {
     LogControlMedianRatio,
     LogControlTail,
     LogControlTailRatio,
+    HistoryFill,
+    History(Beside, Form),
+    HistoryRemoval,
+    HistoryRemovalTail,
+    HistoryRemovalTailRatio,
+    ArraySubmit,
+    ArrayShow,
+    ArrayList,
+    ArrayCancel,
+    ReadSubmits,
+    Reading(Read, Share, Form),
     EngineSubmit,
     EngineDone,
     Cost(Workload, Part),
@@ -41,6 +52,78 @@ pub(crate) enum Metric {
     HyperQueue,
     HyperQueueShare,
     Slurm,
+}
+
+/// What is done beside many finished jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Beside {
+    Submit,
+    Done,
+    Page,
+    Waiting,
+    Failed,
+    Queues,
+}
+
+/// What is read while jobs are submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Read {
+    Job,
+    Page,
+    Queues,
+}
+
+/// Which of many delays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Share {
+    Median,
+    Tail,
+}
+
+impl Share {
+    pub(crate) fn of_all(self) -> f64 {
+        match self {
+            Self::Median => 0.5,
+            Self::Tail => 0.99,
+        }
+    }
+}
+
+/// The number itself, or its ratio to the same in easier circumstances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Form {
+    Measured,
+    Ratio,
+}
+
+impl Beside {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Submit => "  submits, batches of 1,000",
+            Self::Done => "  no-op jobs, claimed and done",
+            Self::Page => "  GET /jobs?limit=50, p50",
+            Self::Waiting => "  GET /jobs?status=pending&limit=50 (none), p50",
+            Self::Failed => "  GET /jobs?status=failed&limit=50 (none), p50",
+            Self::Queues => "  GET /queues, p50",
+        }
+    }
+}
+
+impl Read {
+    fn label(self, share: Share) -> &'static str {
+        match (self, share) {
+            (Self::Job, Share::Median) => "  GET /jobs/{id}, p50",
+            (Self::Job, Share::Tail) => "  GET /jobs/{id}, p99",
+            (Self::Page, Share::Median) => "  GET /jobs?limit=50, p50",
+            (Self::Page, Share::Tail) => "  GET /jobs?limit=50, p99",
+            (Self::Queues, Share::Median) => "  GET /queues, p50",
+            (Self::Queues, Share::Tail) => "  GET /queues, p99",
+        }
+    }
 }
 
 /// A part of the system whose processor time is counted.
@@ -116,6 +199,19 @@ impl Metric {
             Self::LogControlMedianRatio => ("l", "    p50 against the same without output"),
             Self::LogControlTail => ("l", "  submit, read or cancel beside it, p99"),
             Self::LogControlTailRatio => ("l", "    p99 against the same without output"),
+            Self::HistoryFill => ("h", "finished jobs put into the store, directly"),
+            Self::History(beside, Form::Measured) => ("h", beside.label()),
+            Self::History(_, Form::Ratio) => ("h", "    against the same on an empty store"),
+            Self::HistoryRemoval => ("h", "  finished jobs removed by retention"),
+            Self::HistoryRemovalTail => ("h", "  submit, read or cancel beside it, p99"),
+            Self::HistoryRemovalTailRatio => ("h", "    against the same before it"),
+            Self::ArraySubmit => ("m", "array: submitted in one request"),
+            Self::ArrayShow => ("m", "  GET /arrays/{id}, p50"),
+            Self::ArrayList => ("m", "  first 100 of its jobs, p50"),
+            Self::ArrayCancel => ("m", "  all of it cancelled"),
+            Self::ReadSubmits => ("r", "jobs submitted by 4 clients meanwhile"),
+            Self::Reading(read, share, Form::Measured) => ("r", read.label(share)),
+            Self::Reading(_, _, Form::Ratio) => ("r", "    against the same on an idle scheduler"),
             Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
             Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
             Self::Cost(workload, part) => (workload.letter(), part.label()),
@@ -138,14 +234,25 @@ impl Metric {
             | Self::SingleShare
             | Self::HyperQueueShare
             | Self::LogControlMedianRatio
-            | Self::LogControlTailRatio => Unit::Ratio,
+            | Self::LogControlTailRatio
+            | Self::History(_, Form::Ratio)
+            | Self::HistoryRemovalTailRatio
+            | Self::Reading(_, _, Form::Ratio) => Unit::Ratio,
             Self::LatencyMedian
             | Self::LatencyTail
             | Self::StartUp
             | Self::LogControlMedian
-            | Self::LogControlTail => Unit::Milliseconds,
+            | Self::LogControlTail
+            | Self::History(
+                Beside::Page | Beside::Waiting | Beside::Failed | Beside::Queues,
+                Form::Measured,
+            )
+            | Self::HistoryRemovalTail
+            | Self::ArrayShow
+            | Self::ArrayList
+            | Self::Reading(_, _, Form::Measured) => Unit::Milliseconds,
             Self::SubmitMemory => Unit::Bytes,
-            Self::Chain | Self::Fan => Unit::Seconds,
+            Self::Chain | Self::Fan | Self::ArraySubmit | Self::ArrayCancel => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,
             Self::Cost(..) => Unit::Microseconds,
             Self::IdleSchedulerMemory | Self::IdleMemory => Unit::Mebibytes,
@@ -154,6 +261,10 @@ impl Metric {
             | Self::SubmitRate
             | Self::NoopRate
             | Self::LogLines
+            | Self::HistoryFill
+            | Self::History(Beside::Submit | Beside::Done, Form::Measured)
+            | Self::HistoryRemoval
+            | Self::ReadSubmits
             | Self::EngineSubmit
             | Self::EngineDone
             | Self::SpawnLimit

@@ -22,6 +22,10 @@ pub(crate) struct Settings {
     /// The stores to measure, one after another
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres", value_name = "STORE,...")]
     pub(crate) store: Vec<StoreKind>,
+    /// Finished jobs in the store of workload h: 1,000,000, or 100,000 with --quick, when absent. Ten million
+    /// need about 8 GB of disk
+    #[arg(long, value_name = "N")]
+    pub(crate) history: Option<usize>,
     /// Jobs at a time on the worker, and processes at a time in the bare spawn loop; the number of processors
     /// when absent
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -55,15 +59,33 @@ pub(crate) enum Workload {
     F,
     /// Jobs that do nothing at all, through the whole path
     G,
+    /// Claims, submits, lists and retention beside millions of finished jobs (SQLite)
+    H,
     /// Jobs that write thousands of lines a second, and the latency of other calls beside them
     L,
+    /// An array of many elements: submitted, looked at, cancelled
+    M,
+    /// Reads while many jobs are submitted
+    R,
     /// The store by itself, without HTTP and without a worker
     S,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 9] =
-        [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::L, Self::S];
+    pub(crate) const ALL: [Self; 12] = [
+        Self::A,
+        Self::B,
+        Self::C,
+        Self::D,
+        Self::E,
+        Self::F,
+        Self::G,
+        Self::H,
+        Self::L,
+        Self::M,
+        Self::R,
+        Self::S,
+    ];
 
     pub(crate) fn letter(self) -> &'static str {
         match self {
@@ -74,7 +96,10 @@ impl Workload {
             Self::E => "e",
             Self::F => "f",
             Self::G => "g",
+            Self::H => "h",
             Self::L => "l",
+            Self::M => "m",
+            Self::R => "r",
             Self::S => "s",
         }
     }
@@ -109,6 +134,8 @@ pub(crate) struct Sizes {
     pub(crate) noop_jobs: usize,
     pub(crate) chain: usize,
     pub(crate) fan: usize,
+    /// Finished jobs that lie in the store.
+    pub(crate) history: usize,
     pub(crate) idle: Duration,
     pub(crate) spawns: usize,
     pub(crate) limit: Duration,
@@ -134,6 +161,7 @@ impl Settings {
                 noop_jobs: 10_000,
                 chain: 50,
                 fan: 200,
+                history: self.history.unwrap_or(100_000),
                 idle: Duration::from_secs(2),
                 spawns: 800,
                 limit: Duration::from_millis(300),
@@ -146,6 +174,7 @@ impl Settings {
             noop_jobs: 50_000,
             chain: 200,
             fan: 1_000,
+            history: self.history.unwrap_or(1_000_000),
             idle: Duration::from_secs(5),
             spawns: 2_500,
             limit: Duration::from_secs(1),

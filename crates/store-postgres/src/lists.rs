@@ -1,5 +1,7 @@
 //! Lists of jobs for people, and numbers for gauges.
 
+use std::collections::BTreeSet;
+
 use muster_domain::{Job, Status};
 use muster_store::{Counts, JobFilter};
 use tokio_postgres::types::ToSql;
@@ -26,10 +28,7 @@ impl Listing {
         if !filter.statuses.is_empty() {
             let names: Vec<&'static str> = filter.statuses.iter().map(|status| status.as_str()).collect();
             listing.add("jobs.status = ANY(?)", names);
-            if filter.statuses.iter().all(|status| status.holds_capacity()) {
-                // Held jobs are few beside all that ever ran; this lets them be looked up.
-                listing.conditions.push("jobs.status IN ('reserved', 'running', 'preempting')".to_owned());
-            }
+            listing.conditions.extend(indexed(&filter.statuses));
         }
         if let Some(queue) = &filter.queue {
             listing.add("jobs.queue = ?", storable(queue.as_str()).into_owned());
@@ -65,6 +64,27 @@ impl Listing {
             "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY jobs.seq DESC LIMIT ${limit}::bigint"
         )
     }
+}
+
+/// The conditions of the indexes in which jobs in these states are, when every one of them is in one. Jobs that
+/// are done are most of all that there are: the planner can then look the others up instead of walking past them.
+fn indexed(statuses: &[Status]) -> Option<String> {
+    let mut conditions = BTreeSet::new();
+    for status in statuses {
+        conditions.insert(match status {
+            Status::Pending => "jobs.status = 'pending'",
+            Status::Blocked | Status::Preempted | Status::Delayed | Status::Held => {
+                "jobs.status IN ('blocked', 'preempted', 'delayed', 'held')"
+            }
+            Status::Reserved | Status::Running | Status::Preempting => {
+                "jobs.status IN ('reserved', 'running', 'preempting')"
+            }
+            Status::Failed | Status::Cancelled => "jobs.status IN ('failed', 'cancelled')",
+            Status::Done => return None,
+        });
+    }
+    let conditions: Vec<&str> = conditions.into_iter().collect();
+    Some(format!("({})", conditions.join(" OR ")))
 }
 
 impl PostgresTx {

@@ -64,6 +64,16 @@ async fn check(mut tx: PostgresTx) {
     assert_eq!(reads_at_most!(40, tx.finished_jobs(late, 3)).len(), 3);
     let running = JobFilter { statuses: vec![Status::Running], ..JobFilter::default() };
     assert_eq!(reads_at_most!(20, tx.list_jobs(&running)).len(), 10);
+    let waiting = vec![Status::Blocked, Status::Held];
+    reads_at_most!(
+        20,
+        tx.list_jobs(&JobFilter { statuses: waiting, limit: Some(5), ..JobFilter::default() })
+    );
+    let ended_badly = vec![Status::Failed, Status::Cancelled];
+    reads_at_most!(
+        20,
+        tx.list_jobs(&JobFilter { statuses: ended_badly, limit: Some(5), ..JobFilter::default() })
+    );
     let page = JobFilter { limit: Some(5), ..JobFilter::default() };
     assert_eq!(reads_at_most!(5, tx.list_jobs(&page)).len(), 5);
     let of_job = EventFilter { job: Some(ids[0]), after: 0, limit: 5 };

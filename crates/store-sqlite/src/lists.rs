@@ -60,19 +60,29 @@ impl Listing {
     }
 
     fn sql(&self, filter: &JobFilter) -> String {
-        // Held jobs are few beside all that ever ran: they are looked up rather than searched for.
-        let held =
-            !filter.statuses.is_empty() && filter.statuses.iter().all(|status| status.holds_capacity());
-        let (source, implied) = if held {
-            ("jobs INDEXED BY jobs_held", "jobs.status IN ('reserved', 'running', 'preempting')")
-        } else {
-            ("jobs", "true")
-        };
+        // The jobs of a set are found by it.
+        let statuses = if filter.set.is_some() { &[] } else { filter.statuses.as_slice() };
+        let (source, implied) = source(statuses);
         let conditions = self.conditions.join(" AND ");
         let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         format!(
             "SELECT {JOB_COLUMNS} FROM {source} WHERE {implied} AND {conditions} ORDER BY jobs.seq DESC LIMIT {limit}"
         )
+    }
+}
+
+/// Where to look for jobs in these states, and the condition that goes with it. Jobs that are done are most of
+/// all that there are: whoever asks for others must not walk past them.
+fn source(statuses: &[Status]) -> (&'static str, &'static str) {
+    let all = |rule: fn(Status) -> bool| !statuses.is_empty() && statuses.iter().all(|status| rule(*status));
+    if all(Status::holds_capacity) {
+        ("jobs INDEXED BY jobs_held", "jobs.status IN ('reserved', 'running', 'preempting')")
+    } else if all(|status| !status.is_terminal()) {
+        ("jobs INDEXED BY jobs_unfinished", "jobs.done_at IS NULL")
+    } else if all(|status| matches!(status, Status::Failed | Status::Cancelled)) {
+        ("jobs INDEXED BY jobs_unsuccessful", "jobs.status IN ('failed', 'cancelled')")
+    } else {
+        ("jobs", "true")
     }
 }
 

@@ -24,6 +24,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0002_waiting_and_gates.sql"),
     },
     Migration { version: 3, name: "webhooks", sql: include_str!("../migrations/0003_webhooks.sql") },
+    Migration {
+        version: 4,
+        name: "lists_beside_history",
+        sql: include_str!("../migrations/0004_lists_beside_history.sql"),
+    },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

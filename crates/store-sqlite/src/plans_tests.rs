@@ -52,7 +52,13 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.finished_jobs(now, 5).await?;
     tx.lock_workers(&[worker]).await?;
     tx.counts().await?;
-    tx.list_jobs(&JobFilter { statuses: vec![Status::Running], ..JobFilter::default() }).await?;
+    for statuses in [
+        vec![Status::Running],
+        vec![Status::Pending, Status::Held, Status::Running],
+        vec![Status::Failed, Status::Cancelled],
+    ] {
+        tx.list_jobs(&JobFilter { statuses, limit: Some(5), ..JobFilter::default() }).await?;
+    }
     tx.events(&EventFilter { job: Some(ids[0]), after: 0, limit: 5 }).await?;
     tx.events(&EventFilter { job: None, after: 0, limit: 5 }).await?;
     tx.last_event().await?;
@@ -92,8 +98,17 @@ async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
 /// The steps of a statement that go over a table of jobs, edges or events without an index that is made
 /// for a part of it.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
-    const PARTIAL: [&str; 7] =
-        ["jobs_pending", "jobs_waiting", "jobs_held", "jobs_sign", "jobs_drain", "jobs_done", "jobs_alarm"];
+    const PARTIAL: [&str; 9] = [
+        "jobs_pending",
+        "jobs_waiting",
+        "jobs_held",
+        "jobs_sign",
+        "jobs_drain",
+        "jobs_done",
+        "jobs_alarm",
+        "jobs_unfinished",
+        "jobs_unsuccessful",
+    ];
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let mut rows = statement.raw_query();
     let mut steps = Vec::new();

@@ -1,11 +1,14 @@
 //! The workloads: each starts a fresh cluster, does one thing, checks that it was really done, and returns
 //! what it measured.
 
+mod array;
 mod cost;
 mod graph;
+mod history;
 mod idle;
 mod latency;
 mod output;
+mod reads;
 mod store;
 mod submit;
 mod throughput;
@@ -17,6 +20,8 @@ use anyhow::Result;
 use crate::cluster::Ground;
 use crate::metric::Metric;
 use crate::settings::{Sizes, Workload};
+
+pub(crate) use store::through as run_through;
 
 /// Connections of the workloads that submit from several.
 pub(crate) const CONNECTIONS: usize = 8;
@@ -43,7 +48,10 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::E => graph::chain_and_fan(setting),
         Workload::F => idle::at_rest(setting),
         Workload::G => throughput::no_operation(setting),
+        Workload::H => history::beside(setting),
         Workload::L => output::beside_control(setting),
+        Workload::M => array::whole(setting),
+        Workload::R => reads::under_load(setting),
         Workload::S => store::verbs(setting),
     }
 }

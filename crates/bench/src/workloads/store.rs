@@ -28,7 +28,8 @@ pub(super) fn verbs(setting: &Setting<'_>) -> Result<Measured> {
     })
 }
 
-async fn through(store: &dyn Store, jobs: usize) -> Result<Measured> {
+/// Submits jobs, in thousands, claims them and reports them done.
+pub(crate) async fn through(store: &dyn Store, jobs: usize) -> Result<Measured> {
     let jobs = jobs / SUBMIT_BATCH * SUBMIT_BATCH;
     let begin = Instant::now();
     for batch in 0..jobs / SUBMIT_BATCH {

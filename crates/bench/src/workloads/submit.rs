@@ -15,7 +15,7 @@ use crate::metric::Metric;
 use crate::process;
 use crate::settings::Workload;
 
-const BATCH: usize = 1_000;
+pub(super) const BATCH: usize = 1_000;
 /// Two clients, so that one batch is read while another is being committed.
 const CLIENTS: usize = 2;
 
@@ -28,7 +28,7 @@ pub(super) fn batches(setting: &Setting<'_>) -> Result<Measured> {
     let count = setting.sizes.submitted_jobs / BATCH * BATCH;
     let costs = Costs::start(setting, &cluster);
     let begin = Instant::now();
-    submit(cluster.address(), &body, count / BATCH)?;
+    submit(cluster.address(), &body, count / BATCH, CLIENTS)?;
     let rate = count as f64 / begin.elapsed().as_secs_f64();
     let mut measured = costs.finish(Workload::D, count);
     let growth = resident(&cluster)? - before;
@@ -44,7 +44,8 @@ fn resident(cluster: &Cluster) -> Result<f64> {
         .context("reading the memory of the scheduler")
 }
 
-fn submit(address: SocketAddr, body: &[u8], batches: usize) -> Result<()> {
+/// Submits the body that often, from several clients.
+pub(super) fn submit(address: SocketAddr, body: &[u8], batches: usize, clients: usize) -> Result<()> {
     let left = AtomicUsize::new(batches);
     let client = || {
         let mut api = Api::connect(address)?;
@@ -55,7 +56,7 @@ fn submit(address: SocketAddr, body: &[u8], batches: usize) -> Result<()> {
         Ok(())
     };
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        let clients: Vec<_> = (0..clients).map(|_| scope.spawn(client)).collect();
         clients.into_iter().try_for_each(|each| each.join().map_err(|_| anyhow!("a client panicked"))?)
     })
 }
