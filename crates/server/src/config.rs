@@ -150,7 +150,7 @@ impl Default for ServerConfig {
             log_retention: None,
             log_total: None,
             log_reader_timeout: Duration::from_secs(30),
-            event_reader_timeout: Duration::from_secs(60),
+            event_reader_timeout: Duration::from_secs(30),
             retention_interval: Duration::from_secs(3600),
             readiness_timeout: Duration::from_secs(1),
             long_poll_max: Duration::from_secs(60),

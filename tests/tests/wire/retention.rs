@@ -119,6 +119,8 @@ fn a_reader_of_events_that_does_not_read_is_let_go_and_comes_back() {
         scheduler.http().post_json("/jobs/batch", &batch).expect(201);
     }
     // More than the sockets and queues hold; the scheduler gives up on us and says so at the end.
+    let dropped = || scheduler.metric("muster_event_readers_dropped_total") == Some(1);
+    until("the reader is let go", BOUND, dropped);
     let mut received = Vec::new();
     assert!(until_dropped(&mut live.reader, &mut received), "the stream ended without a word");
     let seen = positions(&String::from_utf8_lossy(&received));

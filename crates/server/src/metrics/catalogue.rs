@@ -66,6 +66,7 @@ struct TrafficMetrics {
     store_errors: IntCounter,
     log_bytes: IntCounter,
     log_readers_dropped: IntCounter,
+    event_readers_dropped: IntCounter,
     commit_seconds: Histogram,
     commit_commands: Histogram,
     http_requests: IntCounterVec,
@@ -218,6 +219,11 @@ impl TrafficMetrics {
         Ok(Self {
             store_errors: counter(r, "muster_store_errors_total", "Failed calls to the store.")?,
             log_bytes: counter(r, "muster_log_bytes_total", "Bytes of output that workers sent.")?,
+            event_readers_dropped: counter(
+                r,
+                "muster_event_readers_dropped_total",
+                "Readers of events that were too slow and let go.",
+            )?,
             log_readers_dropped: counter(
                 r,
                 "muster_log_readers_dropped_total",
@@ -347,6 +353,10 @@ impl Metrics {
 
     pub(crate) fn log_received(&self, bytes: usize) {
         self.traffic.log_bytes.inc_by(bytes as u64);
+    }
+
+    pub(crate) fn event_reader_dropped(&self) {
+        self.traffic.event_readers_dropped.inc();
     }
 
     pub(crate) fn log_reader_dropped(&self) {

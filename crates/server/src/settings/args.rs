@@ -125,7 +125,7 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "TIME", env = "MUSTER_LOG_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub log_reader_timeout: Duration,
     /// How long a reader of the events may leave them unread before it is let go; it can go on where it was
-    #[arg(long, value_name = "TIME", env = "MUSTER_EVENT_READER_TIMEOUT", default_value = "60s", value_parser = positive)]
+    #[arg(long, value_name = "TIME", env = "MUSTER_EVENT_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub event_reader_timeout: Duration,
     #[command(flatten)]
     pub webhooks: WebhookArgs,

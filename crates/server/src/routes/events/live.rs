@@ -38,9 +38,9 @@ async fn feed(mut reader: Reader, sender: mpsc::Sender<Bytes>) {
             Ok(Ok(mut places)) => places.next().map(|place| place.send(text.into())),
             Ok(Err(_)) => return,
             Err(_) => {
-                tracing::info!("a reader of events was too slow and is let go");
                 // The place was kept for this.
                 let _ = sender.try_send(Bytes::from_static(b"event: dropped\ndata: {}\n\n"));
+                reader.count_dropped();
                 return;
             }
         };

@@ -46,6 +46,11 @@ impl Reader {
         self.app.config.event_reader_timeout
     }
 
+    /// Notes that the reader was too slow.
+    pub(super) fn count_dropped(&self) {
+        self.app.metrics.event_reader_dropped();
+    }
+
     /// The next piece of the stream; `None` when the scheduler shuts down.
     pub(super) async fn next(&mut self) -> Option<String> {
         let mut silent = Duration::ZERO;
