@@ -78,6 +78,7 @@ CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('rese
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
+CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE status IN ('failed', 'cancelled');
 
 -- `child` waits for `parent`; both are numbers of jobs.
 CREATE TABLE edges (
