@@ -108,3 +108,15 @@ pub async fn delete_is_for_ended_jobs(stage: &Stage) {
     assert!(stage.store.job(id).await.unwrap().is_none());
     assert!(matches!(delete().await, Err(Rejection::JobNotFound { .. })));
 }
+
+pub async fn one_batch_may_cancel_and_delete(stage: &Stage) {
+    let id = stage.shell("x").await.id;
+    let commands = vec![Command::Cancel { job: id, message: None }, Command::Delete { job: id }];
+    let answers = stage.apply(commands).await;
+    assert!(
+        matches!(&answers[0], Ok(Outcome::Cancelled { cancelled, .. }) if *cancelled == [id]),
+        "{answers:?}"
+    );
+    assert_eq!(answers[1], Ok(Outcome::Deleted));
+    assert!(stage.all().await.is_empty());
+}

@@ -84,7 +84,7 @@ macro_rules! compliance_suite {
             control {
                 hold_and_release, a_blocked_job_can_be_held, held_at_submit, retry_runs_again,
                 retry_revives_what_ended_with_it, edit_changes_order_and_fit, edit_is_for_waiting_jobs,
-                delete_is_for_ended_jobs,
+                delete_is_for_ended_jobs, one_batch_may_cancel_and_delete,
             }
             gates {
                 a_paused_queue_starts_nothing, a_rate_bounds_starts, a_key_bounds_what_runs_at_once,
@@ -107,7 +107,7 @@ macro_rules! compliance_suite {
             }
             unique {
                 the_unfinished_job_is_returned, a_waiting_job_gives_way, one_batch_makes_one_job,
-                parallel_submits_make_one_job,
+                parallel_submits_make_one_job, a_follower_of_the_same_batch_goes_with_the_replaced,
             }
             health {
                 a_black_hole_is_set_aside_with_the_evidence, bad_jobs_everywhere_set_nobody_aside,

@@ -61,3 +61,14 @@ pub async fn parallel_submits_make_one_job(stage: &Stage) {
     assert_eq!(ids.len(), 1);
     assert_eq!(stage.all().await.len(), 1);
 }
+
+pub async fn a_follower_of_the_same_batch_goes_with_the_replaced(stage: &Stage) {
+    let first = submit(stage, keyed(stage, false)).await.job;
+    let follower =
+        NewJob { depends_on: vec![first.id.to_string()], ..stage.new_job(JobSpec::shell("after")) };
+    let id = follower.id;
+    let submit = |job| Command::Submit(Submit { jobs: vec![job], atomic: true, set: None });
+    stage.apply(vec![submit(follower), submit(keyed(stage, true))]).await;
+    assert_eq!(stage.status(first.id).await, Status::Cancelled);
+    assert_eq!(stage.status(id).await, Status::Cancelled);
+}

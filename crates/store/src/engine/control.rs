@@ -9,7 +9,7 @@ use muster_domain::{
 };
 
 use super::work::Work;
-use super::{Answers, submit};
+use super::{Answers, settle, submit};
 use crate::command::{Answer, Command, Outcome, QueueSettings};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -124,6 +124,8 @@ async fn delete<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Stor
     if !status.is_terminal() {
         return Ok(Err(Rejection::NotEnded { status }));
     }
+    // It may have ended in this very batch: those that wait for it are told before it is forgotten.
+    settle::dependants(work).await?;
     work.tx.delete_jobs(&[id]).await?;
     work.forget(id);
     Ok(Ok(Outcome::Deleted))

@@ -79,9 +79,9 @@ fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
 pub(crate) fn answer_cancels<T: Tx>(work: &Work<'_, T>, commands: &[Command], answers: &mut Answers) {
     for (position, command) in commands.iter().enumerate() {
         let Command::Cancel { job, .. } = command else { continue };
-        if let Ok(answer) = cancelled(work, *job) {
-            answers.put_if_empty(position, Ok(answer));
-        }
+        // One that another command of the batch has removed since ended all the same.
+        let gone = Outcome::Cancelled { cancelled: vec![*job], stopping: Vec::new() };
+        answers.put_if_empty(position, Ok(cancelled(work, *job).unwrap_or(gone)));
     }
 }
 

@@ -39,10 +39,10 @@ pub(crate) async fn apply<T: Tx>(
     for (position, submit) in submits {
         taken.push((position, enter(work, &mut intake, &mut sets, submit)));
     }
-    // Jobs that gave way to newcomers take their dependants along.
-    settle::dependants(work).await?;
     let written = sets.write(work).await?;
     intake.write(work).await?;
+    // Jobs that gave way to newcomers take their dependants along, also those that came in just now.
+    settle::dependants(work).await?;
     let warnings = shapes::warnings(work, &intake.jobs).await?;
     for (position, result) in taken {
         let answer = result.map(|entry| match entry {
