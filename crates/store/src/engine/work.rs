@@ -138,8 +138,9 @@ impl<'t, T: Tx> Work<'t, T> {
         }
     }
 
-    /// Forgets a job that is being removed.
+    /// Forgets a job that is being removed, and what this batch has noted about it.
     pub(crate) fn forget(&mut self, id: JobId) {
+        self.events.retain(|event| event.job != Some(id));
         self.jobs.remove(&id);
     }
 
