@@ -25,6 +25,8 @@ pub enum Violation {
     WaitsForEver { job: JobId },
     #[error("gang task {job} is pending, so it could start alone")]
     GangTaskPending { job: JobId },
+    #[error("{held} jobs of the key {key:?} hold room, but at most {limit} may")]
+    TooManyOfKey { key: String, held: u32, limit: u32 },
     #[error("worker {worker} holds more than it has: {used:?} of {total:?}")]
     OverCommitted { worker: WorkerId, used: Box<Resources>, total: Box<Resources> },
     #[error("worker {worker} runs {running} jobs in {slots} slots")]
@@ -40,7 +42,23 @@ pub fn check(jobs: &[Job], workers: &[Worker]) -> Vec<Violation> {
         check_waiting(job, &by_id, &mut found);
     }
     check_capacity(jobs, workers, &mut found);
+    check_keys(jobs, &mut found);
     found
+}
+
+/// Where jobs of one key name different limits, none of those that run may have asked for less than run.
+fn check_keys(jobs: &[Job], found: &mut Vec<Violation>) {
+    let mut keys: HashMap<&str, (u32, u32)> = HashMap::new();
+    for job in jobs.iter().filter(|job| job.status().holds_capacity()) {
+        if let Some(limit) = &job.spec.concurrency {
+            let (held, most) = keys.entry(limit.key.as_str()).or_default();
+            *held += 1;
+            *most = (*most).max(limit.limit);
+        }
+    }
+    for (key, (held, limit)) in keys.into_iter().filter(|(_, (held, limit))| held > limit) {
+        found.push(Violation::TooManyOfKey { key: key.to_owned(), held, limit });
+    }
 }
 
 fn check_counts(job: &Job, found: &mut Vec<Violation>) {

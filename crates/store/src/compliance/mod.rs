@@ -98,7 +98,7 @@ macro_rules! compliance_suite {
             rules {
                 every_rule_with_every_pair_of_ends, rules_of_one_job_are_judged_by_group,
                 what_is_not_wanted_is_skipped, if_unmet_decides, dependencies_that_ended_before_count,
-                a_retried_dependency_is_counted_anew,
+                a_retried_dependency_is_counted_anew, why_names_only_what_is_waited_for,
             }
             sets {
                 a_pipeline_is_taken_whole, a_refused_pipeline_leaves_nothing, a_key_returns_the_first_set,

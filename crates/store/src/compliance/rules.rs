@@ -1,9 +1,12 @@
 //! Dependency rules, and what becomes of jobs whose rules cannot be met.
 
-use muster_domain::{EndReason, Ended, IfUnmet, Job, JobId, JobSpec, Phase, ReportKind, Rule, Status};
+use muster_domain::{
+    EndReason, Ended, IfUnmet, Job, JobId, JobSpec, Phase, Reason, ReportKind, Rule, Status,
+};
 
 use super::stage::Stage;
 use crate::command::{Command, NewJob};
+use crate::store::StoreExt;
 
 async fn under(stage: &Stage, parents: &[JobId], rule: Rule, if_unmet: Option<IfUnmet>) -> Job {
     let job = NewJob {
@@ -160,4 +163,12 @@ pub async fn a_retried_dependency_is_counted_anew(stage: &Stage) {
     }
     assert_eq!(stage.status(waiting.id).await, Status::Pending);
     assert_eq!(stage.status(ended.id).await, Status::Pending);
+}
+
+pub async fn why_names_only_what_is_waited_for(stage: &Stage) {
+    let ids = parents(stage, 2).await;
+    let child = under(stage, &ids, Rule::AllDone, None).await;
+    end(stage, ids[0], Ended::Failed).await;
+    let (_, reasons) = stage.store.why(child.id).await.unwrap().unwrap();
+    assert_eq!(reasons, [Reason::Dependency { job: ids[1], status: Status::Pending }]);
 }

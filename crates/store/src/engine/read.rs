@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use muster_domain::{Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Worker, WorkerStatus};
+use muster_domain::{Job, JobId, JobSet, Phase, Reason, SetId, Timestamp, Worker, WorkerStatus};
 use muster_planner::{WorkerView, explain};
 
 use super::claim::with_usage;
@@ -176,6 +176,7 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
 
 async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
     let parents = tx.read_jobs(&job.spec.depends_on).await?;
-    let unfinished = parents.iter().filter(|parent| parent.status() != Status::Done);
+    // One that has ended is not waited for any more, however it ended: the rule decided on it.
+    let unfinished = parents.iter().filter(|parent| parent.ended().is_none());
     Ok(unfinished.map(|parent| Reason::Dependency { job: parent.id, status: parent.status() }).collect())
 }
