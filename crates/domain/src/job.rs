@@ -41,6 +41,8 @@ pub enum ReportKind {
     Released,
     /// Ended because of a stop order.
     Preempted,
+    /// Ended during a stop, having said itself that its work is done.
+    Finished,
 }
 
 /// The lease that ended last, and the report that ended it. Lets a repeated report be told from a
@@ -60,6 +62,16 @@ pub struct Member {
     pub step: Option<Arc<str>>,
     /// Which element of the array, or of a step that was multiplied.
     pub index: Option<u32>,
+}
+
+/// A task's part in one round of its gang; the number of the round is the job's `reservation_epoch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// Tasks that the round counts with.
+    pub size: u32,
+    /// The port that the worker keeps for the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }
 
 /// A job with its history as far as rules need it.
@@ -97,6 +109,13 @@ pub struct Job {
     pub outputs: Option<Arc<str>>,
     /// Size of the stored checkpoint; the bytes themselves are kept apart.
     pub checkpoint_bytes: Option<u64>,
+    pub checkpoint_at: Option<Timestamp>,
+    /// The file that holds the checkpoint when it is too large for the database.
+    pub checkpoint_file: Option<Arc<str>>,
+    /// The round of its gang that the task was placed for last.
+    pub round: Option<Round>,
+    /// The key of the claim that the current lease was handed out for.
+    pub claim_key: Option<Arc<str>>,
     /// The stored name of the spec's shape.
     pub shape: ShapeId,
 }
@@ -126,6 +145,10 @@ impl Job {
             member: None,
             outputs: None,
             checkpoint_bytes: None,
+            checkpoint_at: None,
+            checkpoint_file: None,
+            round: None,
+            claim_key: None,
             shape,
         }
     }

@@ -31,7 +31,7 @@ pub use event::{Event, EventKind, RequeueCause};
 pub use explain::Reason;
 pub use health::{Health, Quarantine};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
-pub use job::{ClosedLease, Exit, Job, Member, ReportKind};
+pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round};
 pub use lifecycle::{Caller, Change, Patience, Trigger, transition};
 pub use phase::{EndReason, Hold, Phase, Status, StopReason};
 pub use queue::{Queue, RateLimit};
@@ -39,7 +39,9 @@ pub use rejection::Rejection;
 pub use resources::{Dimension, Requirement, Resources, Shortfall};
 pub use rule::{Ended, IfUnmet, Needs, Rule, Tally, Verdict};
 pub use set::{JobSet, SetKind, StepOutline};
-pub use spec::{Concurrency, GangMembership, JobSpec, Program, Shape, ShapeId, Unique};
+pub use spec::{
+    Concurrency, GangMembership, JobSpec, Launch, LaunchMode, Program, Shape, ShapeId, SignalScope, Unique,
+};
 pub use time::{Span, Timestamp};
 pub use webhook::{DeadLetter, DeliveryId, DeliveryPolicy, Fate, Progress, Secret, Sent, Webhook};
 pub use worker::{Worker, WorkerStatus};

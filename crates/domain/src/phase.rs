@@ -142,11 +142,15 @@ pub enum Phase {
         last_heartbeat: Option<Timestamp>,
         drain_started_at: Timestamp,
         stop: StopReason,
+        /// Somebody who could not prove it said that the process is gone; a heartbeat takes it back.
+        exit_reported_at: Option<Timestamp>,
     },
     /// The process is gone; waits for the verdict on its gang.
     Preempted {
         drain_started_at: Timestamp,
         stop: StopReason,
+        /// The task said itself that its work is done.
+        finished: bool,
     },
     Done {
         at: Timestamp,

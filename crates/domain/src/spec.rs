@@ -40,12 +40,57 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Membership in a gang. The transitions of gangs come with the gang rules.
+/// Membership in a gang: everything but the index is the same for all its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GangMembership {
     pub id: GangId,
     pub size: u32,
     pub index: u32,
+    /// The fewest tasks that a round may start with; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<u32>,
+    /// The most tasks on one worker.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub per_worker: u32,
+    /// Tasks that are done stay done when the others start again. Otherwise the gang fails then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_done: bool,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+const fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+/// What one process of a job stands for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LaunchMode {
+    #[default]
+    PerNode,
+    PerRank,
+}
+
+/// How the process learns about its place among others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    #[serde(default)]
+    pub mode: LaunchMode,
+    /// Export the variables that Slurm sets.
+    #[serde(default)]
+    pub slurm_env: bool,
+}
+
+/// Which processes get the polite signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SignalScope {
+    Leader,
+    Group,
+    Descendants,
+    All,
 }
 
 /// What was submitted. It never changes, so it is shared rather than copied.
@@ -105,6 +150,20 @@ pub struct JobSpec {
     pub idempotency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangMembership>,
+    /// Those of `depends_on` that stand for a whole gang, which is named here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gangs: BTreeMap<JobId, GangId>,
+    #[serde(default, skip_serializing_if = "is_default_launch")]
+    pub launch: Launch,
+    /// Exit code 0 after a preemption notice means that the work is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exit0_finishes: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal_scope: Option<SignalScope>,
+}
+
+fn is_default_launch(launch: &Launch) -> bool {
+    *launch == Launch::default()
 }
 
 fn is_default_retry(retry: &RetryPolicy) -> bool {
@@ -137,6 +196,10 @@ impl JobSpec {
             retry: RetryPolicy::default(),
             idempotency_key: None,
             gang: None,
+            gangs: BTreeMap::new(),
+            launch: Launch::default(),
+            exit0_finishes: false,
+            signal_scope: None,
         }
     }
 

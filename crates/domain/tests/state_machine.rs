@@ -72,7 +72,7 @@ fn specimens() -> Vec<(&'static str, Job)> {
     let mut reserved = pending();
     reserved.phase = Phase::Reserved { worker: WorkerId::new("w"), reserved_at: NOW };
     let mut preempted = pending();
-    preempted.phase = Phase::Preempted { drain_started_at: NOW, stop: stop() };
+    preempted.phase = Phase::Preempted { drain_started_at: NOW, stop: stop(), finished: false };
     vec![
         ("", pending()),
         ("", job(Phase::Delayed { until: NOW }, 3)),
@@ -181,6 +181,9 @@ fn the_diagram_in_the_documentation_is_what_the_code_does() {
 fn a_gang_task_never_leaves_through_the_pending_path() {
     let mut spec = JobSpec::shell("x");
     spec.gang = Some(muster_domain::GangMembership {
+        min: None,
+        per_worker: 1,
+        keep_done: false,
         id: muster_domain::GangId::from_random([3; 16]),
         size: 2,
         index: 0,

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::gangs::{GangAssignment, GangPolicy, LaunchMode, OnPreemptExit0, SignalScope};
+
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -83,8 +85,28 @@ pub struct SubmitRequest {
     /// Seconds between the polite signal and the kill when the job is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<u32>,
+    /// Tasks that start together or not at all; more than 1 makes a gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang_size: Option<i64>,
+    /// The fewest tasks that a round may start with; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gang_min: Option<i64>,
+    /// The most tasks of the gang on one worker; 1 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks_per_worker: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gang_policy: Option<GangPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch: Option<LaunchMode>,
+    /// Export the variables that Slurm sets, for programs that look for them (launch mode `per_rank`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slurm_env: bool,
+    /// What exit code 0 after a preemption notice means; `requeue` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_preempt_exit0: Option<OnPreemptExit0>,
+    /// Which processes get the polite signal; `group` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal_scope: Option<SignalScope>,
     /// A submit with a key that was used before returns the job made then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -251,6 +273,10 @@ pub struct Job {
     pub checkpoint: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_bytes: Option<u64>,
+    /// When the checkpoint was saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub checkpoint_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub outputs: Option<Value>,
@@ -331,6 +357,26 @@ pub struct Job {
     /// Index of an element of an array or of a step that was multiplied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_index: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang_min: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_per_worker: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang_policy: Option<GangPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<LaunchMode>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slurm_env: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_preempt_exit0: Option<OnPreemptExit0>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal_scope: Option<SignalScope>,
+    /// Only in the answer to a claim of a gang task: who its peers are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang: Option<GangAssignment>,
+    /// Only in the answer to a claim: what lets the job speak for itself, as `MUSTER_TOKEN`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

@@ -4,6 +4,7 @@
 //! job, `last_heartbeat` on a worker); optional values are left out rather than sent as `null`.
 
 mod events;
+mod gangs;
 mod jobs;
 mod logs;
 mod problem;
@@ -16,6 +17,10 @@ mod webhooks;
 mod workers;
 
 pub use events::{Event, EventData, EventGap};
+pub use gangs::{
+    GangAssignment, GangPeer, GangPolicy, GangState, GangSubmitted, GangSummary, JobStatusName, LaunchMode,
+    Notice, OnPreemptExit0, SignalScope,
+};
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
     OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,
@@ -48,5 +53,7 @@ pub const HEADER_WORKER_ID: &str = "x-worker-id";
 pub const HEADER_NEXT_CURSOR: &str = "x-next-cursor";
 /// Response header with a fresh id on every response.
 pub const HEADER_REQUEST_ID: &str = "x-request-id";
+/// Request header with the token of a job, an alternative to `Authorization: Bearer`.
+pub const HEADER_JOB_TOKEN: &str = "x-muster-token";
 /// Request header that makes a submit safe to repeat.
 pub const HEADER_IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::gangs::SignalScope;
 use crate::jobs::Job;
 
 /// A job under the lease that the worker holds.
@@ -26,6 +27,8 @@ pub enum ReportKind {
     Released,
     /// Ended because of a stop order.
     Preempted,
+    /// Ended during a stop, having said itself that its work is done.
+    Finished,
 }
 
 /// A report on one job under its lease.
@@ -41,6 +44,9 @@ pub struct JobReport {
     /// What went wrong, in words, where the exit says too little.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The rule by which the end of a job that was told to stop was judged, for its events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// What the job left in the file named by `MUSTER_OUTPUT`: an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -71,6 +77,16 @@ pub struct SyncRequest {
     /// without jobs, so that it need not abandon a poll that may just have claimed something.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
+    /// All ports that the worker keeps free for gangs at the moment; absent when they are as said before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<u16>>,
+    /// Names the claim, so that it can be asked for again when the answer was lost: the same key gets the
+    /// same jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim_key: Option<String>,
+    /// The key was sent before and the answer did not arrive.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub claim_again: bool,
 }
 
 /// The scheduler's word on one report or heartbeat.
@@ -91,8 +107,14 @@ pub struct StopOrder {
     pub lease: u64,
     pub preemption_epoch: u32,
     pub reason: String,
-    /// Milliseconds between the polite signal and the kill.
+    /// Milliseconds between the polite signal and the kill; what is left of them at the time of the answer,
+    /// since all tasks of a gang have one deadline.
     pub grace_ms: u64,
+    /// The job will be started again: this is a preemption notice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub comes_back: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<SignalScope>,
     /// The polite signal; SIGTERM when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,

@@ -27,6 +27,9 @@ pub struct RegisterRequest {
     /// How many jobs the worker runs at once; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
+    /// Ports that the worker keeps free for gangs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -167,6 +167,7 @@ fn stopping_job(number: u8, worker: &str) -> Job {
     let mut job = running_job(number, worker);
     job.preemption_epoch = 1;
     job.phase = Phase::Preempting {
+        exit_reported_at: None,
         worker: Some(WorkerId::new(worker)),
         last_heartbeat: None,
         drain_started_at: Timestamp::default(),

@@ -195,6 +195,10 @@ impl SubmitBody {
             grace: check_grace(self.grace_seconds, config)?,
             idempotency_key: optional("idempotency_key", self.idempotency_key, limits.name)?,
             gang: None,
+            gangs: BTreeMap::new(),
+            launch: muster_domain::Launch::default(),
+            exit0_finishes: false,
+            signal_scope: None,
         })
     }
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use muster_domain::{
-    ClosedLease, EndReason, Exit, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase, ReportKind, SetId,
-    ShapeId, Status, StopReason, Timestamp, WorkerId,
+    ClosedLease, EndReason, Exit, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase, ReportKind, Round,
+    SetId, ShapeId, Status, StopReason, Timestamp, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -79,6 +79,20 @@ struct Extra {
     needs: Option<Needs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outputs: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_file: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round: Option<Round>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim_key: Option<Arc<str>>,
+    /// When an exit of a stopping job was reported by somebody who could not prove it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_reported_at: Option<Timestamp>,
+    /// The preempted task said itself that its work is done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    finished: bool,
 }
 
 impl Extra {
@@ -94,6 +108,15 @@ impl Extra {
             lost_on: job.lost_on.clone(),
             needs,
             outputs: job.outputs.clone(),
+            checkpoint_at: job.checkpoint_at,
+            checkpoint_file: job.checkpoint_file.clone(),
+            round: job.round,
+            claim_key: job.claim_key.clone(),
+            exit_reported_at: match job.phase {
+                Phase::Preempting { exit_reported_at, .. } => exit_reported_at,
+                _ => None,
+            },
+            finished: matches!(job.phase, Phase::Preempted { finished: true, .. }),
         };
         (extra != Self::default()).then(|| json(&extra)).flatten()
     }
@@ -106,13 +129,16 @@ const fn closed_by_name(kind: ReportKind) -> &'static str {
         ReportKind::TimedOut => "timed_out",
         ReportKind::Released => "released",
         ReportKind::Preempted => "preempted",
+        ReportKind::Finished => "finished",
     }
 }
 
 impl JobRow {
     /// The stored form of `closed_by`, checked.
     pub fn parse_closed_by(text: &str) -> Option<&'static str> {
-        ["done", "failed", "timed_out", "released", "preempted"].into_iter().find(|name| *name == text)
+        ["done", "failed", "timed_out", "released", "preempted", "finished"]
+            .into_iter()
+            .find(|name| *name == text)
     }
 
     fn closed(&self) -> Option<ClosedLease> {
@@ -121,6 +147,7 @@ impl JobRow {
             "timed_out" => ReportKind::TimedOut,
             "released" => ReportKind::Released,
             "preempted" => ReportKind::Preempted,
+            "finished" => ReportKind::Finished,
             _ => ReportKind::Failed,
         });
         self.closed_lease.map(|lease| ClosedLease { lease: Lease(lease as u64), by })
@@ -182,10 +209,13 @@ impl JobRow {
                 last_heartbeat,
                 drain_started_at: drain()?,
                 stop: self.reason::<StopReason>()?,
+                exit_reported_at: extra.exit_reported_at,
             },
-            Status::Preempted => {
-                Phase::Preempted { drain_started_at: drain()?, stop: self.reason::<StopReason>()? }
-            }
+            Status::Preempted => Phase::Preempted {
+                drain_started_at: drain()?,
+                stop: self.reason::<StopReason>()?,
+                finished: extra.finished,
+            },
             Status::Done => Phase::Done { at: ended()? },
             Status::Failed => Phase::Failed { at: ended()?, reason: self.reason::<EndReason>()? },
             Status::Cancelled => Phase::Cancelled { at: ended()?, reason: self.reason::<EndReason>()? },
@@ -281,6 +311,10 @@ impl TryFrom<JobRow> for Job {
             lost_on: extra.lost_on,
             outputs: extra.outputs,
             checkpoint_bytes: row.checkpoint_bytes.map(|bytes| bytes as u64),
+            checkpoint_at: extra.checkpoint_at,
+            checkpoint_file: extra.checkpoint_file,
+            round: extra.round,
+            claim_key: extra.claim_key,
             shape: ShapeId(row.shape),
             spec: Arc::new(spec),
         })

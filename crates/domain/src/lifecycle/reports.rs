@@ -65,7 +65,7 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
         job.outputs = Some(Arc::clone(outputs));
     }
     match ending.kind {
-        ReportKind::Done => {
+        ReportKind::Done | ReportKind::Finished => {
             close_lease(job, by);
             let ran = now.since(job.started_at.unwrap_or(now));
             job.exit = known(ending.exit);

@@ -19,7 +19,8 @@ fn order(job: &mut Job, stop: StopReason, now: Timestamp) -> Outcome {
     };
     let (worker, last_heartbeat, reason) = (worker.clone(), *last_heartbeat, stop.to_string());
     job.preemption_epoch += 1;
-    job.phase = Phase::Preempting { worker, last_heartbeat, drain_started_at: now, stop };
+    job.phase =
+        Phase::Preempting { worker, last_heartbeat, drain_started_at: now, stop, exit_reported_at: None };
     Ok(Change::Happened(EventKind::StopRequested { epoch: job.preemption_epoch, reason }))
 }
 

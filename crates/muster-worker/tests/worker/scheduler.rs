@@ -174,6 +174,8 @@ impl Scheduler {
     fn order(&self, id: &str, grace_ms: u64, signal: Option<i32>) {
         let lease = id.trim_start_matches("job-").parse().unwrap();
         let order = StopOrder {
+            comes_back: false,
+            scope: None,
             job_id: id.to_owned(),
             lease,
             preemption_epoch: 1,

@@ -56,3 +56,12 @@ pub(super) fn retry(policy: &domain::retry::RetryPolicy) -> Option<wire::Retry> 
         requeue_exit_codes: Some(policy.requeue_exit_codes.clone()),
     })
 }
+
+pub(crate) const fn scope(scope: domain::SignalScope) -> wire::SignalScope {
+    match scope {
+        domain::SignalScope::Leader => wire::SignalScope::Leader,
+        domain::SignalScope::Group => wire::SignalScope::Group,
+        domain::SignalScope::Descendants => wire::SignalScope::Descendants,
+        domain::SignalScope::All => wire::SignalScope::All,
+    }
+}

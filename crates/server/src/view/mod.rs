@@ -80,6 +80,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         gang_index: gang.map_or(0, |gang| gang.index),
         checkpoint: checkpoint.map(|bytes| embed(bytes)),
         checkpoint_bytes: job.checkpoint_bytes,
+        checkpoint_at: job.checkpoint_at.map(to_wire),
         outputs: job.outputs.as_deref().and_then(|text| serde_json::from_str(text).ok()),
         reservation_epoch: job.reservation_epoch,
         reserved_at,
@@ -114,6 +115,15 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         array_id: member.filter(|member| member.step.is_none()).map(|member| member.set.to_string()),
         step: member.and_then(|member| member.step.as_deref().map(str::to_owned)),
         array_index: member.and_then(|member| member.index),
+        gang_min: gang.and_then(|gang| gang.min),
+        tasks_per_worker: gang.map(|gang| gang.per_worker).filter(|tasks| *tasks > 1),
+        gang_policy: gang.filter(|gang| gang.keep_done).map(|_| wire::GangPolicy::KeepDone),
+        launch: (spec.launch.mode == domain::LaunchMode::PerRank).then_some(wire::LaunchMode::PerRank),
+        slurm_env: spec.launch.slurm_env,
+        on_preempt_exit0: spec.exit0_finishes.then_some(wire::OnPreemptExit0::Success),
+        signal_scope: spec.signal_scope.map(conditions::scope),
+        gang: None,
+        token: None,
     }
 }
 
@@ -178,6 +188,8 @@ pub(crate) fn stop_order(job: &domain::Job, grace: Duration) -> wire::StopOrder 
         preemption_epoch: job.preemption_epoch,
         reason: job.reason().unwrap_or_default(),
         grace_ms,
+        comes_back: false,
+        scope: job.spec.signal_scope.map(conditions::scope),
         signal: job.spec.stop_signal,
     }
 }

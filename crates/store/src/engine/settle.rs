@@ -23,7 +23,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             Command::Report(report) => {
                 ids.insert(report.job);
                 match report.kind {
-                    ReportKind::Done => shallow.push(report.job),
+                    ReportKind::Done | ReportKind::Finished => shallow.push(report.job),
                     ReportKind::Failed | ReportKind::TimedOut | ReportKind::Preempted => {
                         deep.push(report.job);
                     }

@@ -46,7 +46,7 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
 pub(super) fn with_result(key: &Key, end: &End) -> Option<JobReport> {
     let mut report = of_end(key, end)?;
     let wanted = match report.kind {
-        ReportKind::Done | ReportKind::Failed => !end.files.result.is_empty(),
+        ReportKind::Done | ReportKind::Finished | ReportKind::Failed => !end.files.result.is_empty(),
         ReportKind::TimedOut | ReportKind::Released | ReportKind::Preempted => false,
     };
     if wanted {
@@ -81,6 +81,7 @@ pub(super) fn plain(key: &Key, kind: ReportKind, message: Option<String>) -> Job
         exit_code: None,
         signal: None,
         message,
+        rule: None,
         outputs: None,
     }
 }
