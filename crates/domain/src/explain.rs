@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::gang_room::GangRoom;
 use crate::ids::{JobId, QueueName, WorkerId};
 use crate::phase::Status;
 use crate::resources::Shortfall;
@@ -37,6 +38,12 @@ pub enum Reason {
     Busy { closest: WorkerId, shortfalls: Vec<Shortfall> },
     /// It would fit now, but no such worker has asked for work yet.
     NobodyAsks { fitting: u32 },
+    /// A gang that the active workers could hold, but not now.
+    GangRoom(Box<GangRoom>),
+    /// A gang that the active workers could not hold even if nothing else ran.
+    GangImpossible(Box<GangRoom>),
+    /// A gang for which there is room: the next pass places it.
+    GangFits { tasks: u32, workers: u32 },
     /// Jobs that go first: higher priority, or the same and older.
     Ahead { jobs: u64 },
     /// Not waiting: it runs.
@@ -64,6 +71,9 @@ impl Reason {
             Self::Impossible { .. } => "impossible",
             Self::Busy { .. } => "resources",
             Self::NobodyAsks { .. } => "nobody_asks",
+            Self::GangRoom(_) => "gang_room",
+            Self::GangImpossible(_) => "gang_impossible",
+            Self::GangFits { .. } => "gang_fits",
             Self::Ahead { .. } => "ahead",
             Self::Running { .. } => "running",
             Self::Stopping { .. } => "stopping",
@@ -119,6 +129,12 @@ impl fmt::Display for Reason {
             Self::NobodyAsks { fitting } => {
                 write!(f, "fits {fitting} workers, none of which has asked for work yet")
             }
+            Self::GangRoom(room) => room.write(f, true),
+            Self::GangImpossible(room) => room.write(f, false),
+            Self::GangFits { tasks, workers } => write!(
+                f,
+                "there is room for its {tasks} tasks on {workers} workers; it starts with the next round of placement"
+            ),
             Self::Ahead { jobs: 1 } => f.write_str("1 job goes first"),
             Self::Ahead { jobs } => write!(f, "{jobs} jobs go first"),
             Self::Running { worker: Some(worker), .. } => write!(f, "it is running on {worker}"),

@@ -36,7 +36,7 @@ pub fn explain(need: &Requirement, workers: &[WorkerView], ahead: u64) -> Vec<Re
 }
 
 /// The need is more than any active worker has in all: the reason, if so.
-fn tags(need: &Requirement, workers: &[WorkerView]) -> Reason {
+pub(crate) fn tags(need: &Requirement, workers: &[WorkerView]) -> Reason {
     let known: BTreeSet<&String> = workers.iter().flat_map(|worker| &worker.tags).collect();
     Reason::Tags {
         required: need.tags.iter().cloned().collect(),
@@ -56,7 +56,7 @@ fn closest(
     )
 }
 
-fn gap(shortfalls: &[Shortfall]) -> f64 {
+pub(crate) fn gap(shortfalls: &[Shortfall]) -> f64 {
     shortfalls.iter().map(|s| (s.needed - s.available) as f64 / s.needed.max(1) as f64).sum()
 }
 

@@ -1,16 +1,21 @@
 //! Who runs what, as one pure function of a view of the cluster.
 //!
-//! Guarantees: deterministic for equal input; no worker gets more than it has, in any dimension; a job
-//! goes only to a worker that asked for work; a job that fits nowhere never hides one that fits.
+//! Guarantees: deterministic for equal input; no worker gets more than it has, in any dimension; a single
+//! goes only to a worker that asked for work; a gang starts whole or not at all; what fits nowhere never
+//! hides what fits.
 
 mod explain;
+mod explain_gang;
 mod fit;
+mod gang;
 mod order;
 mod place;
 mod score;
 
 pub use explain::explain;
+pub use explain_gang::explain_gang;
 pub use fit::WorkerView;
+pub use gang::{GangCandidate, GangPlacement, place_gangs};
 pub use order::Candidate;
 pub use place::{Placement, View, place};
 pub use score::Scoring;

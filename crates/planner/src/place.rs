@@ -68,7 +68,7 @@ fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Opti
     (0..workers.len()).filter(|index| workers[*index].wants > 0 && workers[*index].has_room_for(need)).min_by(
         |a, b| {
             let (a, b) = (&workers[*a], &workers[*b]);
-            avoided(a).cmp(&avoided(b)).then_with(|| score::compare(scoring, need, a, b))
+            avoided(a).cmp(&avoided(b)).then_with(|| score::compare(scoring, a, b))
         },
     )
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use muster_domain::{Requirement, Resources};
+use muster_domain::Resources;
 use serde::{Deserialize, Serialize};
 
 use crate::fit::WorkerView;
@@ -21,22 +21,36 @@ pub enum Scoring {
 /// Jobs at once that a worker without declared slots is measured against.
 const ASSUMED_SLOTS: u32 = 4;
 
+/// What two fitting workers are compared by: the smaller one is the better place.
+pub(crate) type Key = [u64; 5];
+
 /// Orders two fitting workers: `Less` means that `a` is the better place.
-pub(crate) fn compare(scoring: Scoring, need: &Requirement, a: &WorkerView, b: &WorkerView) -> Ordering {
-    let by_score = match scoring {
-        Scoring::BestFit => room_after(need, a).cmp(&room_after(need, b)),
-        Scoring::Spread => spread(b).total_cmp(&spread(a)).then(a.running.cmp(&b.running)),
-    };
-    by_score.then_with(|| a.id.cmp(&b.id))
+pub(crate) fn compare(scoring: Scoring, a: &WorkerView, b: &WorkerView) -> Ordering {
+    key(scoring, a).cmp(&key(scoring, b)).then_with(|| a.id.cmp(&b.id))
 }
 
-/// What would be left, scarce things first: GPUs, their memory, memory, CPU, slots.
-fn room_after(need: &Requirement, worker: &WorkerView) -> (u64, u64, u64, u64, u32) {
+/// The place of a worker among those that have room for the same need. The need itself takes the same from
+/// all of them, so that their order is that of the room before it.
+pub(crate) fn key(scoring: Scoring, worker: &WorkerView) -> Key {
+    match scoring {
+        Scoring::BestFit => room(worker),
+        Scoring::Spread => [descending(spread(worker)), u64::from(worker.running), 0, 0, 0],
+    }
+}
+
+/// What is free, scarce things first: GPUs, their memory, memory, CPU, slots.
+fn room(worker: &WorkerView) -> Key {
     let total = worker.total.as_ref();
     let free = total.map(|total| total.minus(&worker.used)).unwrap_or_default();
-    let left = free.minus(&need.resources);
     let slots = worker.slots.map_or(u32::MAX, |slots| slots.saturating_sub(worker.running));
-    (left.gpus, left.vram_mb, left.memory_mb, left.cpu_millis, slots)
+    [free.gpus, free.vram_mb, free.memory_mb, free.cpu_millis, u64::from(slots)]
+}
+
+/// A number whose order is the reverse of `f64::total_cmp`.
+const fn descending(score: f64) -> u64 {
+    let bits = score.to_bits();
+    let ascending = if score.is_sign_negative() { !bits } else { bits | 1 << 63 };
+    !ascending
 }
 
 /// 0.4 of the free CPU share, 0.4 of the free memory share, less 0.2 of the load share.
@@ -91,11 +105,13 @@ mod tests {
     fn best_fit_takes_the_smallest_machine_and_spread_the_emptiest() {
         let (small, large) = (worker(2, 4096, (0, 0), 0), worker(16, 65536, (0, 0), 0));
         let busy = worker(16, 65536, (8, 32768), 1);
-        let need = Requirement {
-            resources: Resources { memory_mb: 1024, ..Resources::default() },
-            ..Requirement::default()
-        };
-        assert_eq!(compare(Scoring::BestFit, &need, &small, &large), Ordering::Less);
-        assert_eq!(compare(Scoring::Spread, &need, &large, &busy), Ordering::Less);
+        assert_eq!(compare(Scoring::BestFit, &small, &large), Ordering::Less);
+        assert_eq!(compare(Scoring::Spread, &large, &busy), Ordering::Less);
+    }
+
+    #[test]
+    fn scores_are_ordered_from_high_to_low() {
+        let scores = [1.0, 0.8, 0.3, 0.0, -0.0, -0.2, -1.5];
+        assert!(scores.is_sorted_by(|a, b| descending(*a) < descending(*b)));
     }
 }

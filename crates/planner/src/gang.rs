@@ -1,0 +1,262 @@
+//! One pass over waiting gangs: each starts whole or not at all.
+//!
+//! Guarantees: every task of a placed gang has its worker; a gang that does not fit takes nothing and hides
+//! none that fits; the choice does not depend on the order in which workers or gangs are given.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use muster_domain::{GangId, Requirement, Resources, WorkerId};
+
+use crate::fit::WorkerView;
+use crate::score::{self, Key, Scoring};
+
+/// A gang that waits for placement, reduced to what placement looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangCandidate {
+    pub id: GangId,
+    /// Tasks that are to be placed (those that have not ended).
+    pub tasks: u32,
+    /// The fewest that a round may start with; as many as `tasks` when all must start.
+    pub least: u32,
+    /// The most tasks on one worker.
+    pub per_worker: u32,
+    pub priority: i32,
+    /// Order of submission: smaller is older.
+    pub seq: u64,
+    /// Of one task.
+    pub requirement: Requirement,
+    /// Positions in the pass's `limits` that each started task counts against.
+    pub limits: Vec<usize>,
+    /// Workers that failed it or did not claim: used only as far as it cannot start without them.
+    pub avoid: Vec<WorkerId>,
+}
+
+impl GangCandidate {
+    /// Sorts first what goes first: large gangs, since they find room the least often.
+    pub fn key(&self) -> (Reverse<u32>, Reverse<i32>, u64, GangId) {
+        (Reverse(self.tasks), Reverse(self.priority), self.seq, self.id)
+    }
+
+    /// The fewest tasks that make a round; at least one.
+    pub(crate) fn fewest(&self) -> u32 {
+        self.least.clamp(1, self.tasks.max(1))
+    }
+
+    pub(crate) fn most_on_one(&self) -> u32 {
+        self.per_worker.max(1)
+    }
+}
+
+/// A gang that starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangPlacement {
+    /// Position in the list of gangs.
+    pub candidate: usize,
+    /// Worker position for each task that starts, in task order. Tasks on one worker are adjacent, and
+    /// workers come in the order of their names, so that the same workers get the same tasks again.
+    pub workers: Vec<usize>,
+}
+
+/// Places the gangs that fit, one after the other in the order of [`GangCandidate::key`].
+///
+/// Whether workers ask for work does not matter; `limits` say how many more tasks may start under each.
+pub fn place_gangs(
+    workers: &[WorkerView],
+    limits: &[u32],
+    gangs: &[GangCandidate],
+    scoring: Scoring,
+) -> Vec<GangPlacement> {
+    let mut pass = Pass::new(workers, limits, scoring);
+    let mut order: Vec<usize> = (0..gangs.len()).collect();
+    order.sort_by_key(|index| gangs[*index].key());
+    order
+        .into_iter()
+        .filter_map(|candidate| {
+            let workers = pass.place(&gangs[candidate])?;
+            Some(GangPlacement { candidate, workers })
+        })
+        .collect()
+}
+
+/// How many tasks fit into what is free of a worker.
+pub(crate) fn capacity(free: &Resources, slots: Option<u32>, need: &Resources, most: u32) -> u32 {
+    let slots = slots.unwrap_or(u32::MAX).min(most);
+    if slots == 0 || !need.fits_in(free) {
+        return 0;
+    }
+    let times = |need: u64, free: u64| free.checked_div(need).unwrap_or(u64::MAX);
+    let fixed = times(need.cpu_millis, free.cpu_millis)
+        .min(times(need.memory_mb, free.memory_mb))
+        .min(times(need.vram_mb, free.vram_mb))
+        .min(times(need.gpus, free.gpus));
+    let named = need.counters.iter().map(|(name, need)| times(*need, free.counter(name))).min();
+    u32::try_from(fixed.min(named.unwrap_or(u64::MAX))).unwrap_or(u32::MAX).min(slots)
+}
+
+/// A worker during the pass, with what would otherwise be computed for every gang again.
+struct Host {
+    view: WorkerView,
+    free: Resources,
+    key: Key,
+    /// Its place among the names of all workers.
+    name: usize,
+}
+
+impl Host {
+    fn capacity(&self, gang: &GangCandidate) -> u32 {
+        // Nothing can be reserved on a claimer that gave no name.
+        if self.view.id.is_none() || !self.view.carries(&gang.requirement) {
+            return 0;
+        }
+        if self.view.total.is_none() {
+            return gang.most_on_one();
+        }
+        let slots = self.view.slots.map(|slots| slots.saturating_sub(self.view.running));
+        capacity(&self.free, slots, &gang.requirement.resources, gang.most_on_one())
+    }
+
+    fn refresh(&mut self, scoring: Scoring) {
+        self.free = self.view.total.as_ref().map(|total| total.minus(&self.view.used)).unwrap_or_default();
+        self.key = score::key(scoring, &self.view);
+    }
+}
+
+/// A worker that can take tasks of the gang at hand. The order of the fields is the order of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Offer {
+    avoided: bool,
+    /// Many on one worker rather than few on many: tasks of a gang talk with each other.
+    tasks: Reverse<u32>,
+    key: Key,
+    name: usize,
+    worker: usize,
+}
+
+struct Pass<'a> {
+    hosts: Vec<Host>,
+    positions: HashMap<WorkerId, usize>,
+    limits: Vec<u32>,
+    scoring: Scoring,
+    /// Room only shrinks during a pass: no more tasks than this fit, of this need with so many on a worker.
+    at_most: HashMap<(&'a Requirement, u32), u64>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(workers: &[WorkerView], limits: &[u32], scoring: Scoring) -> Self {
+        let mut names: Vec<usize> = (0..workers.len()).collect();
+        names.sort_by(|a, b| workers[*a].id.cmp(&workers[*b].id));
+        let mut hosts: Vec<Host> = workers
+            .iter()
+            .map(|view| Host { view: view.clone(), free: Resources::default(), key: Key::default(), name: 0 })
+            .collect();
+        for (name, position) in names.into_iter().enumerate() {
+            hosts[position].name = name;
+        }
+        for host in &mut hosts {
+            host.refresh(scoring);
+        }
+        let positions =
+            workers.iter().enumerate().filter_map(|(index, view)| Some((view.id.clone()?, index))).collect();
+        Self { hosts, positions, limits: limits.to_vec(), scoring, at_most: HashMap::new() }
+    }
+
+    /// The workers of the gang's tasks, taken; `None` when it does not fit.
+    fn place(&mut self, gang: &'a GangCandidate) -> Option<Vec<usize>> {
+        let allowed = self.allowed(gang).min(gang.tasks);
+        let known = (&gang.requirement, gang.most_on_one());
+        let hopeless = self.at_most.get(&known).is_some_and(|room| *room < u64::from(gang.fewest()));
+        if gang.tasks == 0 || allowed < gang.fewest() || hopeless {
+            return None;
+        }
+        let offers = self.offers(gang);
+        let room = |avoided: bool| -> u64 {
+            offers.iter().filter(|o| avoided || !o.avoided).map(|o| u64::from(o.tasks.0)).sum()
+        };
+        let all = room(true);
+        self.at_most.insert(known, all);
+        if all < u64::from(gang.fewest()) {
+            return None;
+        }
+        // Workers to avoid make a gang possible, never larger.
+        let count = room(false).clamp(u64::from(gang.fewest()), u64::from(allowed)) as u32;
+        let shares = share(offers, count);
+        Some(self.take(gang, shares))
+    }
+
+    /// How many tasks the limits let start.
+    fn allowed(&self, gang: &GangCandidate) -> u32 {
+        let each = |limit: &usize| -> Option<u32> {
+            let times = gang.limits.iter().filter(|other| *other == limit).count() as u32;
+            self.limits.get(*limit).map(|left| left / times.max(1))
+        };
+        gang.limits.iter().filter_map(each).min().unwrap_or(u32::MAX)
+    }
+
+    fn offers(&self, gang: &GangCandidate) -> Vec<Offer> {
+        let avoid: HashSet<usize> =
+            gang.avoid.iter().filter_map(|id| self.positions.get(id).copied()).collect();
+        let offer = |(worker, host): (usize, &Host)| {
+            let tasks = Reverse(host.capacity(gang));
+            let avoided = !avoid.is_empty() && avoid.contains(&worker);
+            (tasks.0 > 0).then_some(Offer { avoided, tasks, key: host.key, name: host.name, worker })
+        };
+        self.hosts.iter().enumerate().filter_map(offer).collect()
+    }
+
+    /// Counts the gang, and gives the worker of each task.
+    fn take(&mut self, gang: &GangCandidate, mut shares: Vec<(Offer, u32)>) -> Vec<usize> {
+        shares.sort_by_key(|(offer, _)| offer.name);
+        let mut workers = Vec::new();
+        for (offer, tasks) in shares {
+            let host = &mut self.hosts[offer.worker];
+            for _ in 0..tasks {
+                host.view.take(&gang.requirement);
+                workers.push(offer.worker);
+            }
+            host.refresh(self.scoring);
+        }
+        for limit in &gang.limits {
+            if let Some(left) = self.limits.get_mut(*limit) {
+                *left = left.saturating_sub(workers.len() as u32);
+            }
+        }
+        workers
+    }
+}
+
+/// Shares `count` tasks out among the best offers, which have room for that many.
+fn share(mut offers: Vec<Offer>, count: u32) -> Vec<(Offer, u32)> {
+    // No more than `count` of them are looked at, and the others need no order.
+    let looked_at = (count as usize).min(offers.len());
+    if looked_at < offers.len() {
+        offers.select_nth_unstable(looked_at);
+    }
+    offers[..looked_at].sort_unstable();
+    let mut shares = Vec::new();
+    let mut left = count;
+    for index in 0..looked_at {
+        let best = offers[index];
+        let chosen = if best.tasks.0 > left { tightest(&offers[index..], best, left) } else { best };
+        let tasks = chosen.tasks.0.min(left);
+        shares.push((chosen, tasks));
+        left -= tasks;
+        if left == 0 {
+            break;
+        }
+    }
+    shares
+}
+
+/// The best place for the last few tasks, which need no worker as roomy as `best`.
+fn tightest(rest: &[Offer], best: Offer, left: u32) -> Offer {
+    rest.iter()
+        .filter(|offer| offer.avoided == best.avoided && offer.tasks.0 >= left)
+        .min_by_key(|offer| (offer.key, offer.name))
+        .copied()
+        .unwrap_or(best)
+}
+
+#[cfg(test)]
+#[path = "gang_tests.rs"]
+mod tests;
