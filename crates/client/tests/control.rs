@@ -1,4 +1,4 @@
-//! Each call on sets, queues, jobs and workers goes where the API says, with the body that it says.
+//! Each call on sets, gangs, queues, jobs and workers goes where the API says, with the body that it says.
 
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a panic")]
 
@@ -8,13 +8,14 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use muster_client::{BulkVerb, Client, PipelineFile, ServiceTransport};
+use muster_client::{BulkVerb, Client, GangFilter, PipelineFile, ServiceTransport};
 use muster_protocol::{
-    ArrayRequest, BulkFilter, HEADER_NEXT_CURSOR, JobEdit, QueueUpdate, SetKind, SubmitRequest,
+    ArrayRequest, BulkFilter, GangState, HEADER_NEXT_CURSOR, JobEdit, QueueUpdate, SetKind, SubmitRequest,
 };
 
 const SET: &str = r#"{"id":"set-1","kind":"pipeline","status":"pending","created_at":"2026-05-05T08:33:00Z","size":1,"counts":{"pending":1},"steps":[]}"#;
 const JOB: &str = r#"{"id":"job-1","command":"x","status":"pending","created_at":"2026-05-05T08:33:00Z","max_retries":1,"attempts":0}"#;
+const GANG: &str = r#"{"id":"gang-1","state":"running","size":2,"command":"x","priority":0,"rounds":1,"preemption_epoch":0,"created_at":"2026-05-05T08:33:00Z","tasks":{"running":2}}"#;
 const QUEUE: &str = r#"{"name":"q","paused":true,"queued":1,"running":0}"#;
 
 /// A client of a service that answers what the path asks for, and what the service saw.
@@ -31,7 +32,9 @@ fn client() -> (Client, Arc<Mutex<Vec<String>>>) {
             if method == "DELETE" {
                 return StatusCode::NO_CONTENT.into_response();
             }
-            let answer = if path.ends_with("/cancel") && path.starts_with("/jobs/job") {
+            let answer = if path.starts_with("/gangs") {
+                of_gangs(path)
+            } else if path.ends_with("/cancel") && path.starts_with("/jobs/job") {
                 r#"{"cancelled":["job-1"],"stopping":[]}"#.to_owned()
             } else if path.contains("/bulk/") || path.ends_with("/cancel") || path.ends_with("set-1/retry") {
                 r#"{"changed":["job-1"],"dry_run":false}"#.to_owned()
@@ -48,6 +51,16 @@ fn client() -> (Client, Arc<Mutex<Vec<String>>>) {
         }
     });
     (Client::new(ServiceTransport::new(router, "http://localhost:8080")), seen)
+}
+
+fn of_gangs(path: &str) -> String {
+    match path.strip_prefix("/gangs").unwrap_or_default() {
+        "" => format!("[{GANG}]"),
+        "/gang-1/cancel" => r#"{"cancelled":["job-1"],"stopping":[]}"#.to_owned(),
+        "/gang-1/why" => r#"{"id":"gang-1","status":"blocked","reasons":[]}"#.to_owned(),
+        "/gang-1/events" => "[]".to_owned(),
+        _ => format!("[{JOB},{JOB}]"),
+    }
 }
 
 #[tokio::test]
@@ -118,6 +131,42 @@ async fn jobs_queues_and_workers() {
             "GET /queues/a%2Fb ",
             r#"PUT /queues/q {"max_queued":null}"#,
             "POST /workers/w%201/release ",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn gangs() {
+    let (client, seen) = client();
+    // The answer is a job here; where the call goes is what counts.
+    let job = SubmitRequest { command: "x".into(), gang_size: Some(2), ..SubmitRequest::default() };
+    client.submit_gang(&job).await.unwrap();
+    assert_eq!(client.gang("gang-1").await.unwrap().len(), 2);
+    let filter = GangFilter { state: Some(GangState::Draining), limit: Some(5), cursor: Some("3".into()) };
+    let page = client.gangs(&filter).await.unwrap();
+    assert_eq!((page.gangs[0].id.as_str(), page.next.as_deref()), ("gang-1", Some("7")));
+    assert_eq!(client.cancel_gang("gang-1").await.unwrap().cancelled, ["job-1"]);
+    client.retry_gang("gang-1").await.unwrap();
+    client.hold_gang("gang-1").await.unwrap();
+    client.release_gang("gang-1").await.unwrap();
+    client.preempt_gang("gang-1", Some("room for others")).await.unwrap();
+    client.preempt("job-1", None).await.unwrap();
+    assert_eq!(client.gang_why("gang-1").await.unwrap().id, "gang-1");
+    client.gang_events("gang-1", 9).await.unwrap();
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [
+            r#"POST /jobs {"command":"x","gang_size":2}"#,
+            "GET /gangs/gang-1 ",
+            "GET /gangs?state=draining&limit=5&cursor=3 ",
+            "POST /gangs/gang-1/cancel ",
+            "POST /gangs/gang-1/retry ",
+            "POST /gangs/gang-1/hold ",
+            "POST /gangs/gang-1/unhold ",
+            r#"POST /gangs/gang-1/preempt {"message":"room for others"}"#,
+            "POST /jobs/job-1/preempt {}",
+            "GET /gangs/gang-1/why ",
+            "GET /gangs/gang-1/events?after=9 ",
         ]
     );
 }
