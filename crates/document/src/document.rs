@@ -60,6 +60,14 @@ pub struct Step {
     pub job: SubmitRequest,
 }
 
+impl Step {
+    /// How many jobs the step comes to: its elements, or the tasks of its gang.
+    pub fn jobs(&self) -> usize {
+        let tasks = self.job.gang_size.and_then(|size| usize::try_from(size).ok());
+        self.elements.len().max(1).saturating_mul(tasks.unwrap_or(1).max(1))
+    }
+}
+
 /// Reads the file of a new pipeline. The mistakes are in the order of the text.
 pub fn parse(text: &str, params: &BTreeMap<String, String>) -> Result<Document, Vec<Mistake>> {
     read(text, params, None)
@@ -243,7 +251,7 @@ fn read_steps(entry: &Entry, mistakes: &mut Mistakes) -> Vec<WrittenStep> {
     if steps.len() > MAX_STEPS {
         mistakes.add(entry.at, format!("there are more than {MAX_STEPS} steps; use an array for many alike"));
     }
-    let jobs: usize = steps.iter().map(|step| step.elements.variables.len().max(1)).sum();
+    let jobs = steps.iter().fold(0_usize, |sum, step| sum.saturating_add(step.jobs()));
     if jobs > MAX_JOBS {
         let message = format!(
             "the steps come to {jobs} jobs, and a pipeline may have {MAX_JOBS}; split it into several"

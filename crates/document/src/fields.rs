@@ -15,7 +15,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 26] = [
+pub(crate) const SHARED: [&str; 30] = [
     "env",
     "working_dir",
     "cpus",
@@ -36,6 +36,10 @@ pub(crate) const SHARED: [&str; 26] = [
     "deadline",
     "grace",
     "signal",
+    "signal_scope",
+    "on_preempt_exit0",
+    "launch",
+    "slurm_env",
     "hold",
     "concurrency",
     "unique",
@@ -57,6 +61,7 @@ pub(crate) struct Fields {
     retry_on: Option<Retry>,
     requeue_exit_codes: Option<Vec<i32>>,
     hold: Option<bool>,
+    slurm_env: Option<bool>,
     concurrency: Option<Concurrency>,
     unique: Option<Unique>,
     if_unmet: Option<IfUnmet>,
@@ -76,6 +81,7 @@ impl Fields {
     pub(crate) fn take(&mut self, entry: &Entry, mistakes: &mut Mistakes) -> bool {
         self.take_request(entry, mistakes)
             || self.take_amount(entry, mistakes)
+            || self.take_launch(entry, mistakes)
             || self.take_rest(entry, mistakes)
     }
 
@@ -114,6 +120,23 @@ impl Fields {
             "gpus" => amounts.gpus = values::whole(value, key, (0, MAX_GPUS), mistakes),
             "vram" => amounts.vram_mb = values::size(value, key, mistakes),
             "counters" => amounts.counters = values::counters(value, mistakes),
+            _ => return false,
+        }
+        true
+    }
+
+    /// How the process is started and stopped.
+    fn take_launch(&mut self, entry: &Entry, mistakes: &mut Mistakes) -> bool {
+        let (key, value, request) = (entry.key.as_str(), &entry.value, &mut self.request);
+        match key {
+            "launch" => request.launch = values::word(value, key, &nested::LAUNCH, mistakes),
+            "slurm_env" => self.slurm_env = values::boolean(value, key, mistakes),
+            "on_preempt_exit0" => {
+                request.on_preempt_exit0 = values::word(value, key, &nested::ON_PREEMPT_EXIT0, mistakes);
+            }
+            "signal_scope" => {
+                request.signal_scope = values::word(value, key, &nested::SIGNAL_SCOPES, mistakes);
+            }
             _ => return false,
         }
         true
@@ -168,6 +191,9 @@ impl Fields {
             deadline: given.deadline.or(other.deadline),
             grace_seconds: given.grace_seconds.or(other.grace_seconds),
             stop_signal: given.stop_signal.or(other.stop_signal),
+            launch: given.launch.or(other.launch),
+            on_preempt_exit0: given.on_preempt_exit0.or(other.on_preempt_exit0),
+            signal_scope: given.signal_scope.or(other.signal_scope),
             ..SubmitRequest::default()
         };
         // The same holds for what bounds how many run at once: a job is counted under one key.
@@ -189,6 +215,7 @@ impl Fields {
             retry_on: self.retry_on.or_else(|| defaults.retry_on.clone()),
             requeue_exit_codes: self.requeue_exit_codes.or_else(|| defaults.requeue_exit_codes.clone()),
             hold: self.hold.or(defaults.hold),
+            slurm_env: self.slurm_env.or(defaults.slurm_env),
             concurrency,
             unique: self.unique.or_else(|| defaults.unique.clone()),
             if_unmet: self.if_unmet.or(defaults.if_unmet),
@@ -210,6 +237,7 @@ impl Fields {
             resources: self.resources.into_resources(),
             tags: self.tags.unwrap_or_default(),
             hold: self.hold.unwrap_or(false),
+            slurm_env: self.slurm_env.unwrap_or(false),
             retry: retry(self.backoff, self.retry_on, self.requeue_exit_codes),
             concurrency: self.concurrency,
             unique: self.unique,

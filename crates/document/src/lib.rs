@@ -9,6 +9,7 @@ mod document;
 mod elements;
 mod escapes;
 mod fields;
+mod gang;
 mod graph;
 mod indices;
 mod mistake;

@@ -1,6 +1,9 @@
-//! Fields that are objects themselves: back-off, the causes of another attempt, keys, what a step needs.
+//! Fields that are objects themselves: back-off, the causes of another attempt, keys, what a step needs. And the
+//! words of the fields that know a few.
 
-use muster_protocol::{Concurrency, DependencyRule, IfUnmet, OnConflict, Retry, Unique};
+use muster_protocol::{
+    Concurrency, DependencyRule, IfUnmet, LaunchMode, OnConflict, OnPreemptExit0, Retry, SignalScope, Unique,
+};
 
 use crate::mistake::{Mistakes, Position};
 use crate::node::{Content, Node};
@@ -17,6 +20,16 @@ pub(crate) const RULES: [(&str, DependencyRule); 7] = [
 ];
 pub(crate) const IF_UNMET: [(&str, IfUnmet); 3] =
     [("fail", IfUnmet::Fail), ("cancel", IfUnmet::Cancel), ("run", IfUnmet::Run)];
+pub(crate) const LAUNCH: [(&str, LaunchMode); 2] =
+    [("per_node", LaunchMode::PerNode), ("per_rank", LaunchMode::PerRank)];
+pub(crate) const ON_PREEMPT_EXIT0: [(&str, OnPreemptExit0); 2] =
+    [("requeue", OnPreemptExit0::Requeue), ("success", OnPreemptExit0::Success)];
+pub(crate) const SIGNAL_SCOPES: [(&str, SignalScope); 4] = [
+    ("leader", SignalScope::Leader),
+    ("group", SignalScope::Group),
+    ("descendants", SignalScope::Descendants),
+    ("all", SignalScope::All),
+];
 const ON_CONFLICT: [(&str, OnConflict); 2] =
     [("existing", OnConflict::Existing), ("replace", OnConflict::Replace)];
 

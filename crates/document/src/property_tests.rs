@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::{parse, parse_array, parse_indices};
 
 /// Pieces that YAML and the format give a meaning to, so that random texts get past the first character.
-const PIECES: [&str; 64] = [
+const PIECES: [&str; 66] = [
     "steps:",
     "\n",
     "  ",
@@ -41,6 +41,8 @@ const PIECES: [&str; 64] = [
     "matrix: ",
     "each: ",
     "array: 0-9",
+    "gang: ",
+    "size: 4",
     "env:",
     "params:",
     "defaults:",

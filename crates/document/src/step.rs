@@ -4,13 +4,14 @@ use muster_protocol::SubmitRequest;
 
 use crate::elements::{self, Elements};
 use crate::fields::{Fields, SHARED};
+use crate::gang::{self, Gang};
 use crate::mistake::{Mistakes, Position, quoted};
 use crate::nested::{self, WrittenNeed};
 use crate::node::{Content, Entry, Node};
 use crate::values;
 
 /// The fields that only a step has, and no defaults.
-pub(crate) const OWN: [&str; 7] = ["name", "run", "argv", "needs", "matrix", "each", "array"];
+pub(crate) const OWN: [&str; 8] = ["name", "run", "argv", "needs", "matrix", "each", "array", "gang"];
 /// Bytes of the name of a step.
 const MAX_NAME: usize = 128;
 
@@ -21,6 +22,7 @@ pub(crate) struct WrittenStep {
     pub(crate) name: String,
     pub(crate) needs: Vec<WrittenNeed>,
     pub(crate) elements: Elements,
+    gang: Option<Gang>,
     pub(crate) fields: Fields,
     command: String,
     argv: Vec<String>,
@@ -29,12 +31,22 @@ pub(crate) struct WrittenStep {
 impl WrittenStep {
     /// The request that each job of the step is made from, and the fields that concern the whole step.
     pub(crate) fn request(&self, fields: Fields) -> SubmitRequest {
-        SubmitRequest {
+        let mut request = SubmitRequest {
             command: self.command.clone(),
             argv: self.argv.clone(),
             name: Some(self.name.clone()),
             ..fields.into_request()
+        };
+        if let Some(gang) = &self.gang {
+            gang.write(&mut request);
         }
+        request
+    }
+
+    /// How many jobs the step comes to.
+    pub(crate) fn jobs(&self) -> usize {
+        let tasks = self.gang.as_ref().map_or(1, |gang| usize::try_from(gang.size).unwrap_or(usize::MAX));
+        self.elements.variables.len().max(1).saturating_mul(tasks)
     }
 }
 
@@ -69,6 +81,7 @@ fn read(node: &Node, keyed: Option<&Entry>, mistakes: &mut Mistakes) -> Option<W
         name: name.clone().unwrap_or_default(),
         needs: Vec::new(),
         elements: Elements::default(),
+        gang: None,
         fields: Fields::default(),
         command: String::new(),
         argv: Vec::new(),
@@ -129,6 +142,7 @@ impl WrittenStep {
             "matrix" => self.elements = elements::matrix(value, mistakes).unwrap_or_default(),
             "each" => self.elements = elements::each(value, mistakes).unwrap_or_default(),
             "array" => self.elements = elements::array(value, mistakes).unwrap_or_default(),
+            "gang" => self.gang = gang::read(value, mistakes),
             other => {
                 if !self.fields.take(entry, mistakes) {
                     let known: Vec<&str> = OWN.iter().chain(&SHARED).copied().collect();
@@ -166,7 +180,8 @@ fn check_program(entries: &[Entry], step: &WrittenStep, mistakes: &mut Mistakes)
 }
 
 fn check_multiples(entries: &[Entry], mistakes: &mut Mistakes) {
-    let multiples = entries.iter().filter(|entry| matches!(entry.key.as_str(), "matrix" | "each" | "array"));
+    let multiplies = |entry: &&Entry| matches!(entry.key.as_str(), "matrix" | "each" | "array" | "gang");
+    let multiples = entries.iter().filter(multiplies);
     if let [first, second, ..] = multiples.collect::<Vec<_>>().as_slice() {
         let message = format!(
             "{} and {} both multiply the step; keep one of them, or make the other a step of its own",

@@ -133,7 +133,7 @@ fn complain(
 
 /// Says that the file is right, and what it comes to.
 fn approve(name: &str, document: &Document, settings: &Settings) -> anyhow::Result<u8> {
-    let jobs: usize = document.steps.iter().map(|step| step.elements.len().max(1)).sum();
+    let jobs: usize = document.steps.iter().map(muster_document::Step::jobs).sum();
     if settings.screen.json {
         let steps: Vec<&str> = document.steps.iter().map(|step| step.name.as_str()).collect();
         json::document(&json!({"file": shown(name), "mistakes": [], "steps": steps, "jobs": jobs}))?;
