@@ -22,8 +22,9 @@ pub(crate) struct Args {
     /// Name of this worker [default: made up once and kept in the data directory]
     #[arg(long, env = "MUSTER_WORKER_ID", value_name = "ID")]
     pub(crate) worker_id: Option<String>,
-    /// host:port under which the other members of a gang reach jobs on this machine
-    #[arg(long, env = "MUSTER_EXEC_ADDR", value_name = "HOST:PORT")]
+    /// Host under which the tasks of a gang reach those on this machine; with :PORT all of them use that port
+    /// [default: the address from which this machine reaches the scheduler]
+    #[arg(long, env = "MUSTER_EXEC_ADDR", value_name = "HOST[:PORT]")]
     pub(crate) exec_addr: Option<String>,
     /// GPU memory on offer, in MiB [default: 0]
     #[arg(long, env = "MUSTER_VRAM_MB", value_name = "MB")]

@@ -102,6 +102,8 @@ fn start(lease: u64, program: &str) -> StartSpec {
         key: Key { job_id: "job".into(), lease },
         argv: vec![program.to_owned()],
         env: vec![("MUSTER_LEASE".to_owned(), lease.to_string())],
+        unset: Vec::new(),
+        hostfile: None,
         cwd: "/".to_owned(),
         grace_ms: 0,
         stop_signal: None,

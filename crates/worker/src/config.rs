@@ -29,7 +29,8 @@ pub struct WorkerConfig {
     /// What the machine has to offer.
     pub resources: Resources,
     pub tags: Vec<String>,
-    /// `host:port` under which the peers of a gang find this worker.
+    /// Host, with or without a port, under which the peers of a gang find this worker; when empty, the address
+    /// from which it reaches the scheduler.
     pub exec_addr: String,
     /// The URL that jobs see as `MUSTER_URL`; the client's own when absent.
     pub job_url: Option<String>,

@@ -51,6 +51,8 @@ pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration)
         key: key_of(job),
         argv: argv(job),
         env: environment::of_job(job),
+        unset: Vec::new(),
+        hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
         grace_ms,
         stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),

@@ -30,6 +30,7 @@ mod launch;
 mod logs;
 mod machine;
 mod orphans;
+mod rendezvous;
 mod results;
 mod stop_signal;
 
@@ -38,3 +39,4 @@ pub use config::{ExecutorKind, Timing, WorkerConfig};
 pub use data_dir::DataDir;
 pub use error::WorkerError;
 pub use machine::{cores, discover};
+pub use rendezvous::reaching as address_reaching;

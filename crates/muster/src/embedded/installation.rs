@@ -3,7 +3,7 @@
 //! Guarantee: the worker stops before the scheduler, so that every job that ends or is handed back is
 //! written down.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -17,6 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::stores::StoreSettings;
+
+/// A place beyond this machine that is kept for documentation. Nothing is sent there; only the way is looked up.
+const ELSEWHERE: &str = "http://192.0.2.1";
 
 type WorkerTask = JoinHandle<Result<ExitSummary, WorkerError>>;
 
@@ -46,9 +49,11 @@ impl Embedded {
         let listen = installation.listen;
         let server = Server::start(installation.server, store, listen).await.map_err(explain)?;
         let url = url_of(server.addr().unwrap_or(listen));
+        let host = host_of(server.addr().unwrap_or(listen)).await;
         let (shutdown, asked) = watch::channel(Shutdown::No);
         let worker = installation.worker.map(|mut config| {
             config.job_url = Some(url.clone());
+            config.exec_addr.clone_from(&host);
             tokio::spawn(muster_worker_agent::run(config, in_process(&server, &url), asked))
         });
         Ok(Self { server, url, worker, shutdown, directory: None })
@@ -137,6 +142,19 @@ fn url_of(address: SocketAddr) -> String {
     }
 }
 
+/// Where the tasks of a gang find those of this worker: where the scheduler listens. One that listens everywhere
+/// expects workers of other machines, which need the address by which this machine reaches others.
+async fn host_of(address: SocketAddr) -> String {
+    match address.ip() {
+        ip if ip.is_unspecified() => {
+            let found = muster_worker_agent::address_reaching(ELSEWHERE).await;
+            found.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string())
+        }
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +166,17 @@ mod tests {
         assert_eq!(url("0.0.0.0:80"), "http://localhost:80");
         assert_eq!(url("[::1]:80"), "http://localhost:80");
         assert_eq!(url("10.1.2.3:80"), "http://10.1.2.3:80");
+    }
+
+    #[tokio::test]
+    async fn tasks_of_gangs_meet_where_the_scheduler_listens() {
+        let host = async |text: &str| host_of(text.parse().unwrap()).await;
+        assert_eq!(host("127.0.0.1:8080").await, "127.0.0.1");
+        assert_eq!(host("10.1.2.3:80").await, "10.1.2.3");
+        assert_eq!(host("[fe80::1]:80").await, "[fe80::1]");
+        assert!(
+            !["", "0.0.0.0"].contains(&host("0.0.0.0:80").await.as_str()),
+            "an address that can be reached"
+        );
     }
 }

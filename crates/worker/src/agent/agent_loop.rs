@@ -13,6 +13,7 @@ use super::calls::{Answer, Calls, Kind, Returned};
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
+use super::rounds::Rounds;
 use super::start::BEATS_PER_CALL;
 use super::{registration, reports};
 use crate::backoff::Backoff;
@@ -46,6 +47,7 @@ pub(super) struct Agent {
     /// Orders about jobs that are not here, and since when.
     pub(super) early_stops: HashMap<Key, Instant>,
     pub(super) pace: Pace,
+    pub(super) rounds: Rounds,
     pub(super) drain: Drain,
     pub(super) lease_ttl: Duration,
     pub(super) log_limit: u64,
@@ -104,7 +106,7 @@ impl Agent {
         if self.unregistered {
             if !self.registering && now >= self.register_retry.after {
                 self.registering = true;
-                self.calls.register(self.identity.clone());
+                self.register_again();
             }
             return;
         }
@@ -116,13 +118,22 @@ impl Agent {
             // What does not fit in one request follows in the next.
             let all = self.held.len() <= BEATS_PER_CALL;
             self.next_beat = if all { now + self.config.timing.heartbeat } else { now };
-            self.calls.beat(self.held.leases(BEATS_PER_CALL));
+            self.calls.beat(self.held.leases(BEATS_PER_CALL), self.rounds.tell());
         }
         self.keep_polling(now);
     }
 
     fn beat_is_due(&self, now: Instant) -> bool {
-        !self.held.is_empty() && now >= self.next_beat && now >= self.beat_retry.after
+        now >= self.beat_at() && (!self.held.is_empty() || !self.rounds.ports.is_announced())
+    }
+
+    /// When the next heartbeat may go; one that tells of ports need not wait for its turn.
+    fn beat_at(&self) -> Instant {
+        if self.rounds.ports.is_announced() {
+            self.next_beat.max(self.beat_retry.after)
+        } else {
+            self.beat_retry.after
+        }
     }
 
     /// Keeps one poll open. One that asks for nothing is replaced when there is room again; it has
@@ -194,8 +205,8 @@ impl Agent {
         } else {
             let reports = !self.ready.is_empty() && !self.calls.is_reporting();
             due.extend(reports.then_some(self.report_retry.after));
-            let beat = self.next_beat.max(self.beat_retry.after);
-            due.extend((!self.held.is_empty() && !self.calls.is_beating()).then_some(beat));
+            let beats = !self.held.is_empty() || !self.rounds.ports.is_announced();
+            due.extend((beats && !self.calls.is_beating()).then_some(self.beat_at()));
             let polls = self.drain.is_serving() && self.calls.poll_max().is_none();
             due.extend(polls.then_some(self.poll_retry.after));
         }
@@ -210,6 +221,9 @@ impl Agent {
 
     fn on_answer(&mut self, answer: Answer) {
         self.calls.settle(&answer);
+        if answer.kind == Kind::Beat {
+            self.rounds.told(answer.result.is_ok());
+        }
         let response = match answer.result {
             Ok(response) => response,
             Err(error) => return self.on_failure(answer.kind, answer.reports, &error),
@@ -270,6 +284,7 @@ impl Agent {
             Ok(_) => {
                 tracing::info!(worker_id = %self.identity.id, "worker registered");
                 self.unregistered = false;
+                self.rounds.registered();
                 self.register_retry.backoff.succeed();
                 self.next_beat = Instant::now();
             }

@@ -11,6 +11,8 @@ use muster_protocol::{JobReport, LeaseRef, RegisterRequest, SyncRequest, SyncRes
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::claim_keys::{ClaimKey, ClaimKeys, is_unanswered};
+use super::registration;
 use crate::keeper::boottime_ns;
 
 /// What a request was for.
@@ -27,8 +29,9 @@ pub(super) enum Kind {
 pub(super) struct Answer {
     pub(super) kind: Kind,
     number: u64,
-    /// When it was sent: no lease in it is younger than that.
+    /// When it was sent: no lease in it is younger than that. For a claim, when it was sent first.
     pub(super) sent_ns: u64,
+    claim: Option<ClaimKey>,
     pub(super) reports: Vec<JobReport>,
     pub(super) result: Result<SyncResponse, ClientError>,
 }
@@ -56,6 +59,7 @@ pub(super) struct Calls {
     sender: mpsc::UnboundedSender<Returned>,
     receiver: mpsc::UnboundedReceiver<Returned>,
     numbers: u64,
+    claims: ClaimKeys,
     poll: Option<Poll>,
     report_max: Option<u32>,
     beating: bool,
@@ -72,6 +76,7 @@ impl Calls {
             sender,
             receiver,
             numbers: 0,
+            claims: ClaimKeys::default(),
             poll: None,
             report_max: None,
             beating: false,
@@ -115,10 +120,10 @@ impl Calls {
         self.report_max = Some(max);
     }
 
-    /// Renews leases.
-    pub(super) fn beat(&mut self, heartbeats: Vec<LeaseRef>) {
+    /// Renews leases, and tells which ports are kept if that is news.
+    pub(super) fn beat(&mut self, heartbeats: Vec<LeaseRef>, ports: Option<Vec<u16>>) {
         let timeout = Some(self.beat_timeout);
-        self.send(Kind::Beat, SyncRequest { heartbeats, ..SyncRequest::default() }, timeout);
+        self.send(Kind::Beat, SyncRequest { heartbeats, ports, ..SyncRequest::default() }, timeout);
         self.beating = true;
     }
 
@@ -140,7 +145,8 @@ impl Calls {
     pub(super) fn register(&self, request: RegisterRequest) {
         let (client, sender) = (self.client.clone(), self.sender.clone());
         tokio::spawn(async move {
-            let result = Box::new(client.register_worker(&request).await);
+            let result = registration::register(&client, &request).await;
+            let result = Box::new(result.map(|(worker, _)| worker));
             // The loop is gone only when the worker ends.
             let _ = sender.send(Returned::Registered(result));
         });
@@ -153,6 +159,11 @@ impl Calls {
 
     /// Notes that a request is no longer under way.
     pub(super) fn settle(&mut self, answer: &Answer) {
+        if let (Some(claim), Err(error)) = (&answer.claim, &answer.result)
+            && is_unanswered(error)
+        {
+            self.claims.unanswered(claim.clone());
+        }
         match answer.kind {
             Kind::Poll => {
                 if self.poll.as_ref().is_some_and(|poll| poll.number == answer.number) {
@@ -165,12 +176,21 @@ impl Calls {
         }
     }
 
-    fn send(&mut self, kind: Kind, request: SyncRequest, timeout: Option<Duration>) -> (u64, AbortHandle) {
+    fn send(
+        &mut self,
+        kind: Kind,
+        mut request: SyncRequest,
+        timeout: Option<Duration>,
+    ) -> (u64, AbortHandle) {
         self.numbers += 1;
         let number = self.numbers;
+        let claim = (request.max > 0).then(|| self.claims.next(boottime_ns()));
+        if let Some(claim) = &claim {
+            (request.claim_key, request.claim_again) = (Some(claim.key.clone()), claim.again);
+        }
         let (client, worker_id, sender) = (self.client.clone(), self.worker_id.clone(), self.sender.clone());
         let task = tokio::spawn(async move {
-            let sent_ns = boottime_ns();
+            let sent_ns = claim.as_ref().map_or_else(boottime_ns, |claim| claim.since_ns);
             let call = client.sync_worker(&worker_id, &request);
             let result = match timeout {
                 None => call.await,
@@ -178,7 +198,7 @@ impl Calls {
                     .await
                     .unwrap_or_else(|_| Err(ClientError::TimedOut { url: client.url().to_owned(), after })),
             };
-            let answer = Answer { kind, number, sent_ns, reports: request.reports, result };
+            let answer = Answer { kind, number, sent_ns, claim, reports: request.reports, result };
             // The loop is gone only when the worker ends.
             let _ = sender.send(Returned::Synced(Box::new(answer)));
         });

@@ -49,11 +49,12 @@ impl Agent {
             checkpoint_data_bytes = checkpoint.unwrap_or(0),
             "job picked up"
         );
-        let spec = launch::start_spec(job, &self.job_dir, self.config.timing.grace);
+        let mut spec = launch::start_spec(job, &self.job_dir, self.config.timing.grace);
         let note = launch::Note { attempt: job.attempts, grace_ms: spec.grace_ms };
         self.held.insert(key, note, Stage::Queued, Some(sent_ns));
         // The fence must be right before there is anything to fence.
         self.update_fence();
+        self.join_round(job, &mut spec);
         self.executor.send(ToKeeper::Start(Box::new(spec)));
     }
 

@@ -5,12 +5,14 @@
 
 mod agent_loop;
 mod calls;
+mod claim_keys;
 mod claims;
 mod drain;
 mod held;
 mod pace;
 mod registration;
 mod reports;
+mod rounds;
 mod start;
 
 pub use drain::{ExitSummary, Shutdown, shutdown_on_signals};

@@ -1,7 +1,7 @@
 //! Making the worker known to the scheduler, at the start and whenever the scheduler has forgotten it.
 
 use muster_client::{Client, ClientError};
-use muster_protocol::RegisterRequest;
+use muster_protocol::{RegisterRequest, Worker};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -9,9 +9,9 @@ use super::drain::Shutdown;
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
 use crate::error::WorkerError;
-use crate::machine;
+use crate::{machine, rendezvous};
 
-/// What the worker says about itself.
+/// What the worker says about itself. An address that it was not given is found out at each registration.
 pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest {
     RegisterRequest {
         id: worker_id.to_owned(),
@@ -25,6 +25,19 @@ pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest
     }
 }
 
+/// Registers, under the address that reaches the scheduler now unless another was given.
+pub(super) async fn register(
+    client: &Client,
+    request: &RegisterRequest,
+) -> Result<(Worker, String), ClientError> {
+    let exec_addr = match request.exec_addr.as_str() {
+        "" => rendezvous::reaching(client.url()).await.unwrap_or_default(),
+        given => given.to_owned(),
+    };
+    let request = RegisterRequest { exec_addr, ..request.clone() };
+    Ok((client.register_worker(&request).await?, request.exec_addr))
+}
+
 /// Registers for the first time: tries for a bounded time, and gives up at once when the scheduler says
 /// no. Returns whether a shutdown came first.
 pub(super) async fn first(
@@ -35,11 +48,14 @@ pub(super) async fn first(
 ) -> Result<bool, WorkerError> {
     let begun = Instant::now();
     let mut backoff = Backoff::new(super::start::RETRY_FIRST, super::start::RETRY_MOST);
-    loop {
+    let exec_addr = loop {
         if *shutdown.borrow() != Shutdown::No {
             return Ok(true);
         }
-        let Err(error) = client.register_worker(request).await else { break };
+        let error = match register(client, request).await {
+            Ok((_, exec_addr)) => break exec_addr,
+            Err(error) => error,
+        };
         if refused(&error) {
             return Err(WorkerError::RegisterRefused { source: error });
         }
@@ -54,10 +70,10 @@ pub(super) async fn first(
             () = tokio::time::sleep(wait) => {}
             _ = shutdown.changed() => {}
         }
-    }
+    };
     tracing::info!(
         worker_id = %request.id,
-        exec_addr = %request.exec_addr,
+        %exec_addr,
         vram_mb = config.resources.vram_mb,
         memory_mb = config.resources.memory_mb,
         slots = config.slots,

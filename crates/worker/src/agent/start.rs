@@ -14,6 +14,7 @@ use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::HeldJobs;
 use super::pace::Pace;
 use super::registration;
+use super::rounds::Rounds;
 use crate::backoff::Backoff;
 use crate::config::{ExecutorKind, WorkerConfig};
 use crate::data_dir::DataDir;
@@ -58,11 +59,14 @@ pub async fn run(
         Some(options) => executor::connect(options).await?,
         None => (executor::fake(), Vec::new()),
     };
-    let identity = registration::request(&config, &worker_id);
+    let mut rounds = Rounds::new(&config);
+    let mut identity = registration::request(&config, &worker_id);
+    identity.ports = rounds.register();
     if registration::first(&client, &identity, &config, &mut shutdown).await? && adopted.is_empty() {
         executor.send(ToKeeper::Shutdown);
         return Ok(ExitSummary::default());
     }
+    rounds.registered();
     let logs = Logs::start(client.clone(), LogsConfig { directory: output, flush: config.timing.log_flush });
     let beat_timeout = config.timing.heartbeat.max(Duration::from_secs(1));
     let calls = Calls::new(client, worker_id, beat_timeout);
@@ -77,6 +81,7 @@ pub async fn run(
         ready: VecDeque::new(),
         early_stops: HashMap::new(),
         pace: Pace::new(config.slots, config.max_ahead),
+        rounds,
         drain: Drain::new(),
         lease_ttl: LEASE_TTL,
         log_limit: 0,

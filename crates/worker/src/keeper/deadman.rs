@@ -162,6 +162,8 @@ mod tests {
             key: key.clone(),
             argv: Vec::new(),
             env: Vec::new(),
+            unset: Vec::new(),
+            hostfile: None,
             cwd: "/".into(),
             grace_ms: 60_000,
             stop_signal: Some(2),

@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use super::hostfile::{self, Hostfile};
 use super::message::StartSpec;
 use super::outputs::Handles;
 use crate::results;
@@ -26,6 +27,7 @@ pub(super) fn spawn(
     base_env: &[(String, String)],
     handles: Handles,
     result: &Path,
+    hostfile: Option<&Hostfile>,
 ) -> Result<Child, String> {
     let name = spec.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
     let program = find_program(name, spec, base_env)?;
@@ -34,15 +36,20 @@ pub(super) fn spawn(
         .arg0(name)
         .args(&spec.argv[1..])
         .env_clear()
-        .envs(base_env.iter().map(|(name, value)| (name, value)))
-        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .envs(base_env.iter().filter(|(name, _)| !spec.unset.contains(name)).map(pair))
+        .envs(spec.env.iter().map(pair))
         .env(results::VARIABLE, result)
+        .envs(hostfile.map(|file| (hostfile::VARIABLE, file.path())))
         .current_dir(&spec.cwd)
         .stdin(Stdio::null())
         .stdout(handles.stdout)
         .stderr(handles.stderr)
         .process_group(0);
     command.spawn().map_err(|error| explain(&error, name, spec))
+}
+
+fn pair((name, value): &(String, String)) -> (&str, &str) {
+    (name, value)
 }
 
 /// Blocks until the process has ended, and leaves it unreaped: its number stays taken, so signals to its

@@ -33,6 +33,12 @@ pub struct StartSpec {
     pub argv: Vec<String>,
     /// On top of the environment given in the greeting.
     pub env: Vec<(String, String)>,
+    /// Names that are left out of the environment given in the greeting.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<String>,
+    /// The text of the file that the process finds under `MUSTER_HOSTFILE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostfile: Option<String>,
     pub cwd: String,
     /// Between the polite signal and the kill, when the keeper stops the job by itself.
     pub grace_ms: u64,

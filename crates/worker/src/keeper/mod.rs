@@ -12,6 +12,7 @@ mod clock;
 mod connection;
 mod deadman;
 mod host;
+mod hostfile;
 mod launch;
 mod message;
 mod outputs;

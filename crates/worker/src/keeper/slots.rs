@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::clock::boottime_ns;
+use super::hostfile::Hostfile;
 use super::launch;
 use super::message::{End, Files, Key, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
@@ -17,6 +18,14 @@ use super::table::{Table, elapsed_us};
 
 /// A slot's thread only spawns and waits.
 const STACK_BYTES: usize = 256 * 1024;
+
+/// The files of the attempt that a slot runs, and those that it keeps for the next.
+#[derive(Debug, Default)]
+struct SlotFiles {
+    outputs: SlotOutputs,
+    result: SlotResult,
+    hostfile: Option<Hostfile>,
+}
 
 /// Adds threads while there is more queued than idle threads can take, up to the number of slots.
 pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<()> {
@@ -46,26 +55,27 @@ pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<(
 }
 
 fn serve(table: &Table, names: &OutputNames) {
-    let (mut outputs, mut result) = (SlotOutputs::default(), SlotResult::default());
+    let mut slot = SlotFiles::default();
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
-        let spawned = prepare(&spec, &base_env, &mut outputs, &mut result, names);
+        let spawned = prepare(&spec, &base_env, &mut slot, names);
         let (outcome, announced) = match spawned {
-            Ok(child) => run(table, &spec.key, child, outputs.paths()),
+            Ok(child) => run(table, &spec.key, child, slot.outputs.paths()),
             Err(reason) => (Outcome::NotStarted(reason), false),
         };
-        let mut files = outputs.paths();
+        slot.hostfile = None;
+        let mut files = slot.outputs.paths();
         let mut complaint = None;
-        match result.settle(table.is_stopping(&spec.key)) {
+        match slot.result.settle(table.is_stopping(&spec.key)) {
             Left::Nothing => {}
             Left::Values(path) => files.result = path,
             Left::Mistake(mistake) => {
-                outputs.remark(&mistake);
+                slot.outputs.remark(&mistake);
                 complaint = Some(mistake);
             }
         }
         // The agent follows the files of a job that it has heard of; they must not become another's.
-        let (stdout_bytes, stderr_bytes) = outputs.settle(!announced);
+        let (stdout_bytes, stderr_bytes) = slot.outputs.settle(!announced);
         if stdout_bytes == 0 {
             files.stdout.clear();
         }
@@ -101,12 +111,12 @@ fn take(table: &Table) -> Option<Taken> {
 fn prepare(
     spec: &StartSpec,
     base_env: &[(String, String)],
-    outputs: &mut SlotOutputs,
-    result: &mut SlotResult,
+    slot: &mut SlotFiles,
     names: &OutputNames,
 ) -> Result<Child, String> {
-    let handles = outputs.open(names)?;
-    launch::spawn(spec, base_env, handles, result.prepare(names)?)
+    let handles = slot.outputs.open(names)?;
+    slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
+    launch::spawn(spec, base_env, handles, slot.result.prepare(names)?, slot.hostfile.as_ref())
 }
 
 /// Waits for the end of a process. Also says whether the agent has heard of the start.

@@ -368,6 +368,8 @@ mod tests {
             key: key(lease),
             argv,
             env,
+            unset: Vec::new(),
+            hostfile: None,
             cwd: "/".into(),
             grace_ms: 1_000,
             stop_signal: None,

@@ -1,0 +1,92 @@
+//! What a task is told about its round when it starts, and the ports that this worker keeps for rounds.
+
+use muster_protocol::Job;
+
+use super::agent_loop::Agent;
+use crate::config::WorkerConfig;
+use crate::keeper::StartSpec;
+use crate::machine;
+use crate::rendezvous::{self, Machine, PortPool};
+
+/// A task needs a slot, so that more ports than slots are of no use; but some are, while others are let go.
+const FEWEST_PORTS: u32 = 8;
+const MOST_PORTS: u32 = 64;
+
+/// What the worker knows about itself that tasks are told.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    machine: Machine,
+    pub(super) ports: PortPool,
+    /// Variables that the worker passes on to jobs, but not to those of a round.
+    withheld: Vec<String>,
+    /// The list of ports that the heartbeat under way has told.
+    telling: Option<u64>,
+    /// The list of ports that the registration under way has told.
+    registering: u64,
+}
+
+impl Rounds {
+    pub(super) fn new(config: &WorkerConfig) -> Self {
+        let offered = config.resources.cpus;
+        let cpus = if offered > 0.0 { offered } else { f64::from(machine::cores()) };
+        let withheld = config.pass_env.iter().filter(|name| rendezvous::governed(name));
+        Self {
+            machine: Machine { cpus, slots: config.slots, hostname: machine::hostname() },
+            ports: PortPool::new(config.slots.clamp(FEWEST_PORTS, MOST_PORTS) as usize),
+            withheld: withheld.cloned().collect(),
+            telling: None,
+            registering: 0,
+        }
+    }
+
+    /// The ports for a registration.
+    pub(super) fn register(&mut self) -> Vec<u16> {
+        self.registering = self.ports.version();
+        self.ports.numbers()
+    }
+
+    /// The registration was accepted.
+    pub(super) fn registered(&mut self) {
+        self.ports.announced(self.registering);
+    }
+
+    /// The ports for the next heartbeat, if the scheduler does not know them yet.
+    pub(super) fn tell(&mut self) -> Option<Vec<u16>> {
+        self.telling = (!self.ports.is_announced()).then(|| self.ports.version());
+        self.telling.map(|_| self.ports.numbers())
+    }
+
+    /// The heartbeat has come back.
+    pub(super) fn told(&mut self, answered: bool) {
+        if let Some(version) = self.telling.take()
+            && answered
+        {
+            self.ports.announced(version);
+        }
+    }
+}
+
+impl Agent {
+    /// Makes the worker known again, with the ports that it keeps by now.
+    pub(super) fn register_again(&mut self) {
+        self.identity.ports = self.rounds.register();
+        self.calls.register(self.identity.clone());
+    }
+
+    /// Completes what is to be started with what its round needs. The port of the task is free from here on, so
+    /// nothing may come between this and the start.
+    pub(super) fn join_round(&mut self, job: &Job, spec: &mut StartSpec) {
+        let rounds = &mut self.rounds;
+        let local = if rendezvous::needs_local_port(job) { rounds.ports.private() } else { None };
+        let local_port = local.as_ref().map(rendezvous::KeptPort::number);
+        let Some(told) = rendezvous::rendezvous(job, &rounds.machine, &spec.cwd, local_port) else { return };
+        // What comes later wins: the job's own variables over ours for frameworks, facts over all.
+        spec.env.splice(0..0, told.variables);
+        spec.env.extend(told.facts);
+        spec.hostfile = told.hostfile;
+        spec.unset.clone_from(&rounds.withheld);
+        if let Some(port) = rendezvous::own_port(job, &self.identity.id) {
+            rounds.ports.let_go(port);
+        }
+    }
+}
