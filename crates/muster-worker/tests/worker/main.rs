@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a panic")]
 
 mod claiming;
+mod gangs;
 mod process;
 mod results;
 mod running;

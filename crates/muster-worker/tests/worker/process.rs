@@ -98,6 +98,14 @@ fn launch(scheduler: &Scheduler, flags: &[String], directory: &Path) -> Child {
         .current_dir(directory)
         .env("SECRET_OF_THE_WORKER", "hush")
         .env("LC_TEST", "passed")
+        // As if the worker itself had been started by somebody's launcher.
+        .envs([
+            ("RANK", "9"),
+            ("WORLD_SIZE", "9"),
+            ("LOCAL_RANK", "9"),
+            ("SLURM_JOB_ID", "9"),
+            ("PET_NNODES", "9"),
+        ])
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

@@ -54,6 +54,22 @@ pub(crate) struct Inner {
     pub(crate) lease_ttl_ms: u64,
     pub(crate) log_limit: u64,
     next_lease: u64,
+    /// What workers said when they registered.
+    pub(crate) registrations: Vec<Value>,
+    /// The lists of ports that came with syncs.
+    pub(crate) ports: Vec<Vec<u16>>,
+    /// The keys of claims that brought jobs or asked for them again.
+    pub(crate) claims: Vec<(String, bool)>,
+    /// How the next answers that bring jobs get lost, the last one first.
+    pub(crate) lose_answers: Vec<LostBy>,
+    by_key: BTreeMap<String, SyncResponse>,
+}
+
+/// How an answer gets lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LostBy {
+    Gateway,
+    BreakingOff,
 }
 
 /// The scheduler; clones are handles on the same one.
@@ -85,6 +101,11 @@ impl Scheduler {
             lease_ttl_ms: 30_000,
             log_limit: 10_000_000,
             next_lease: 1,
+            registrations: Vec::new(),
+            ports: Vec::new(),
+            claims: Vec::new(),
+            lose_answers: Vec::new(),
+            by_key: BTreeMap::new(),
         };
         let address = listener.local_addr().unwrap();
         let inner = Arc::new((Mutex::new(inner), Condvar::new()));
@@ -201,9 +222,27 @@ impl Inner {
         self.down
             || (request.max > 0 && !self.queue.is_empty())
             || (request.orders && !self.orders.is_empty())
+            || (request.claim_again
+                && self.by_key.contains_key(request.claim_key.as_deref().unwrap_or_default()))
+    }
+
+    /// Whether this answer gets lost. Claims that brought jobs are remembered by their key.
+    fn loses(&mut self, request: &SyncRequest, answer: &SyncResponse) -> Option<LostBy> {
+        let key = request.claim_key.clone()?;
+        if answer.jobs.is_empty() && !request.claim_again {
+            return None;
+        }
+        self.claims.push((key.clone(), request.claim_again));
+        self.by_key.insert(key, answer.clone());
+        self.lose_answers.pop()
     }
 
     fn answer(&mut self, request: &SyncRequest) -> SyncResponse {
+        if request.claim_again
+            && let Some(again) = self.by_key.get(request.claim_key.as_deref().unwrap_or_default())
+        {
+            return again.clone();
+        }
         let count = self.queue.len().min(request.max as usize);
         let mut jobs = Vec::new();
         for job in self.queue.drain(..count) {
@@ -251,6 +290,7 @@ async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -
         let id = body["id"].as_str().unwrap().to_owned();
         inner.known.insert(id.clone());
         inner.history.push(Happened::Registered);
+        inner.registrations.push(body.clone());
         let now = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         let worker = Worker {
             id,
@@ -282,6 +322,7 @@ async fn sync(
             inner.recalls += 1;
             inner.history.push(Happened::Left);
         }
+        inner.ports.extend(request.ports.clone());
         inner.recalls
     });
     loop {
@@ -300,6 +341,12 @@ async fn sync(
             (over || left || inner.has_news(&request)).then(|| inner.answer(&request))
         };
         if let Some(answer) = answer {
+            let lost = scheduler.with(|inner| inner.loses(&request, &answer));
+            match lost {
+                None => {}
+                Some(LostBy::Gateway) => return (StatusCode::BAD_GATEWAY, "bad gateway\n").into_response(),
+                Some(LostBy::BreakingOff) => return (StatusCode::OK, "{\"jobs\":[").into_response(),
+            }
             // What this request has changed may concern others, parked or waiting.
             scheduler.with(|_| ());
             return Json(answer).into_response();
