@@ -55,7 +55,7 @@ impl Agent {
         // The fence must be right before there is anything to fence.
         self.update_fence();
         self.join_round(job, &mut spec);
-        self.executor.send(ToKeeper::Start(Box::new(spec)));
+        self.launch(Box::new(spec));
     }
 
     /// Stops what the scheduler wants stopped. An order can overtake the claim that it is about.

@@ -1,16 +1,26 @@
 //! What a task is told about its round when it starts, and the ports that this worker keeps for rounds.
 
+use std::collections::HashMap;
+
 use muster_protocol::Job;
 
 use super::agent_loop::Agent;
 use crate::config::WorkerConfig;
-use crate::keeper::StartSpec;
+use crate::keeper::{Key, StartSpec, ToKeeper};
 use crate::machine;
-use crate::rendezvous::{self, Machine, PortPool};
+use crate::rendezvous::{self, KeptPort, Machine, PortPool};
 
 /// A task needs a slot, so that more ports than slots are of no use; but some are, while others are let go.
 const FEWEST_PORTS: u32 = 8;
 const MOST_PORTS: u32 = 64;
+
+/// The port of a job that is about to start.
+#[derive(Debug)]
+enum Port {
+    /// One of those that the scheduler knows.
+    OfPool(u16),
+    Private(KeptPort),
+}
 
 /// What the worker knows about itself that tasks are told.
 #[derive(Debug)]
@@ -19,6 +29,8 @@ pub(super) struct Rounds {
     pub(super) ports: PortPool,
     /// Variables that the worker passes on to jobs, but not to those of a round.
     withheld: Vec<String>,
+    /// The ports of jobs that are about to start.
+    waiting: HashMap<Key, Port>,
     /// The list of ports that the heartbeat under way has told.
     telling: Option<u64>,
     /// The list of ports that the registration under way has told.
@@ -34,6 +46,7 @@ impl Rounds {
             machine: Machine { cpus, slots: config.slots, hostname: machine::hostname() },
             ports: PortPool::new(config.slots.clamp(FEWEST_PORTS, MOST_PORTS) as usize),
             withheld: withheld.cloned().collect(),
+            waiting: HashMap::new(),
             telling: None,
             registering: 0,
         }
@@ -73,20 +86,39 @@ impl Agent {
         self.calls.register(self.identity.clone());
     }
 
-    /// Completes what is to be started with what its round needs. The port of the task is free from here on, so
-    /// nothing may come between this and the start.
+    /// Completes what is to be started with what its round needs. Its port stays kept until [`Agent::launch`].
     pub(super) fn join_round(&mut self, job: &Job, spec: &mut StartSpec) {
         let rounds = &mut self.rounds;
         let local = if rendezvous::needs_local_port(job) { rounds.ports.private() } else { None };
-        let local_port = local.as_ref().map(rendezvous::KeptPort::number);
-        let Some(told) = rendezvous::rendezvous(job, &rounds.machine, &spec.cwd, local_port) else { return };
+        let local_port = local.as_ref().map(KeptPort::number);
+        let Some(told) = rendezvous::rendezvous(job, &rounds.machine, &spec.cwd, local_port) else {
+            if job.gang.is_some() {
+                tracing::warn!(job_id = %job.id, "the task is not among the peers of its round");
+            }
+            return;
+        };
         // What comes later wins: the job's own variables over ours for frameworks, facts over all.
         spec.env.splice(0..0, told.variables);
         spec.env.extend(told.facts);
         spec.hostfile = told.hostfile;
         spec.unset.clone_from(&rounds.withheld);
-        if let Some(port) = rendezvous::own_port(job, &self.identity.id) {
-            rounds.ports.let_go(port);
+        let port = match local {
+            Some(kept) => Some(Port::Private(kept)),
+            None => rendezvous::own_port(job, &self.identity.id).map(Port::OfPool),
+        };
+        rounds.waiting.extend(port.map(|port| (spec.key.clone(), port)));
+    }
+
+    /// Starts a process. Its port is free from here on, so that nothing may come in between.
+    pub(super) fn launch(&mut self, spec: Box<StartSpec>) {
+        match self.rounds.waiting.remove(&spec.key) {
+            Some(Port::OfPool(number)) => self.rounds.ports.let_go(number),
+            Some(Port::Private(kept)) => drop(kept),
+            None => {}
         }
+        self.executor.send(ToKeeper::Start(spec));
+        // What was handed back before its start needs its port no more.
+        let held = &self.held;
+        self.rounds.waiting.retain(|key, _| held.contains(key));
     }
 }
