@@ -228,3 +228,36 @@ fn w32_a_claim_whose_answer_was_lost_is_asked_for_again_under_its_key() {
         eventually("it ran once", || (std::fs::read_to_string(&runs).ok()? == "run\n").then_some(()));
     }
 }
+
+#[test]
+fn the_ring_example_meets_at_kept_ports_and_goes_on_from_its_checkpoint() {
+    let scheduler = Scheduler::start();
+    let worker = Worker::start(&scheduler, &["--workers=3", "--worker-id=w"]);
+    let ports = kept_ports(&scheduler);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gang/ring.py");
+    let saved = worker.directory().join("saved");
+    std::fs::write(&saved, r#"{"step": 2, "last": 6, "sum": 21}"#).unwrap();
+    let peers: Vec<Value> = (0..3)
+        .map(|index| json!({"index": index, "worker_id": "w", "host": "127.0.0.1", "port": ports[index]}))
+        .collect();
+    let addresses: Vec<String> = ports[..3].iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let tasks: Vec<String> = (0..3)
+        .map(|index| {
+            let env = json!({"GANG_ID": "gang-7", "GANG_SIZE": "3", "GANG_INDEX": index.to_string(),
+                "GANG_PEERS": addresses.join(","), "STEPS": "5"});
+            // One rank is enough to know what was reached.
+            let found = if index == 1 {
+                format!("MUSTER_CHECKPOINT_FILE={}", saved.display())
+            } else {
+                String::new()
+            };
+            let gang = json!({"gang_id": "gang-7", "size": 3, "index": index, "round": 2, "peers": peers});
+            scheduler.submit(&format!("{found} exec python3 {script}"), &json!({"env": env, "gang": gang}))
+        })
+        .collect();
+    for id in &tasks {
+        let output = scheduler.output_with(id, "stdout", "up to 15 is 120\n");
+        assert!(output.contains("starts at step 2 with 21"), "{output}");
+        assert_eq!(scheduler.report_of(id).kind, ReportKind::Done);
+    }
+}
