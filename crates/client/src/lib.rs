@@ -8,6 +8,7 @@
 
 mod base_url;
 mod call;
+mod checkpoints;
 mod control;
 mod error;
 mod event_stream;
@@ -28,6 +29,7 @@ mod workers;
 
 pub use base_url::BaseUrl;
 pub use call::Client;
+pub use checkpoints::{CheckpointReader, Proof};
 pub use control::BulkVerb;
 pub use error::ClientError;
 pub use events::EventReader;

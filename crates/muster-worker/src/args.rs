@@ -78,6 +78,12 @@ pub(crate) struct Args {
     /// How long to try to register before giving up [default: 60s]
     #[arg(long, env = "MUSTER_REGISTER_TIMEOUT", value_name = "TIME", value_parser = duration::parse)]
     pub(crate) register_timeout: Option<Duration>,
+    /// The largest checkpoint that is taken from a job, in bytes [default: 268435456]
+    #[arg(long, env = "MUSTER_CHECKPOINT_LIMIT", value_name = "BYTES")]
+    pub(crate) checkpoint_limit: Option<u64>,
+    /// How long the directory of a job's checkpoints is kept after its last use [default: 168h]
+    #[arg(long, env = "MUSTER_CHECKPOINT_DIR_KEEP", value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) checkpoint_dir_keep: Option<Duration>,
     /// The most jobs that wait here for a free slot
     #[arg(long, env = "MUSTER_MAX_AHEAD", value_name = "N", hide = true)]
     pub(crate) max_ahead: Option<u32>,

@@ -40,6 +40,8 @@ pub(crate) struct WorkerSection {
     pub(crate) preempt_grace: Option<String>,
     pub(crate) drain_timeout: Option<String>,
     pub(crate) register_timeout: Option<String>,
+    pub(crate) checkpoint_limit: Option<u64>,
+    pub(crate) checkpoint_dir_keep: Option<String>,
     pub(crate) max_ahead: Option<u32>,
 }
 

@@ -68,6 +68,8 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     config.exec_addr = args.exec_addr.or(file.exec_addr).unwrap_or_default();
     config.job_dir = args.job_dir.or(file.job_dir);
     config.pass_env = if args.pass_env.is_empty() { file.pass_env } else { args.pass_env };
+    config.checkpoint_limit =
+        args.checkpoint_limit.or(file.checkpoint_limit).unwrap_or(config.checkpoint_limit);
     config.max_ahead = args.max_ahead.or(file.max_ahead).unwrap_or(config.max_ahead);
     config.executor = match args.executor {
         ExecutorArg::Process => ExecutorKind::Process,
@@ -118,6 +120,12 @@ fn timing(args: &Args, file: &WorkerSection) -> anyhow::Result<Timing> {
             args.register_timeout,
             &file.register_timeout,
             default.register,
+        )?,
+        checkpoint_dirs: choose(
+            "checkpoint-dir-keep",
+            args.checkpoint_dir_keep,
+            &file.checkpoint_dir_keep,
+            default.checkpoint_dirs,
         )?,
         ..default
     })

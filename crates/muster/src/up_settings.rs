@@ -76,6 +76,7 @@ fn worker(args: &UpArgs, scheduler: &SchedulerArgs) -> WorkerConfig {
     config.tags.clone_from(&args.worker.tag);
     config.timing.shutdown = args.drain_timeout.unwrap_or(DEFAULT_DRAIN);
     config.timing.grace = scheduler.preempt_grace;
+    config.checkpoint_limit = scheduler.checkpoint_limit as u64;
     config
 }
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use muster_worker_agent::keeper::{
-    FromKeeper, KEEPER_ARGUMENT, Key, StartSpec, ToKeeper, decode_frame, encode_frame, run_from_arguments,
+    AttemptPaths, FromKeeper, KEEPER_ARGUMENT, Key, StartSpec, StopManner, ToKeeper, decode_frame,
+    encode_frame, run_from_arguments,
 };
 
 /// As many jobs wait in the keeper as an agent would claim ahead.
@@ -108,6 +109,8 @@ fn start(lease: u64, program: &str) -> StartSpec {
         grace_ms: 0,
         stop_signal: None,
         timeout_ms: None,
+        manner: StopManner::default(),
+        paths: AttemptPaths::default(),
         note: String::new(),
     }
 }

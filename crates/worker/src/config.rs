@@ -42,6 +42,8 @@ pub struct WorkerConfig {
     /// The program that hosts the keeper; this one when absent.
     pub keeper_program: Option<PathBuf>,
     pub timing: Timing,
+    /// The largest checkpoint that is taken from a job, in bytes.
+    pub checkpoint_limit: u64,
     /// The most jobs that wait here for a free slot. How many do depends on how short jobs are.
     pub max_ahead: u32,
 }
@@ -66,6 +68,8 @@ pub struct Timing {
     pub hand_back: Duration,
     /// How long a keeper without agent and jobs lives.
     pub keeper_linger: Duration,
+    /// How long the directory of a job's checkpoints is kept after its last use.
+    pub checkpoint_dirs: Duration,
 }
 
 impl Default for Timing {
@@ -80,6 +84,7 @@ impl Default for Timing {
             log_flush: Duration::from_secs(10),
             hand_back: Duration::from_millis(500),
             keeper_linger: Duration::from_secs(10),
+            checkpoint_dirs: Duration::from_secs(7 * 24 * 3600),
         }
     }
 }
@@ -101,6 +106,7 @@ impl WorkerConfig {
             executor: ExecutorKind::default(),
             keeper_program: None,
             timing: Timing::default(),
+            checkpoint_limit: 256 << 20,
             max_ahead: 64,
         }
     }

@@ -12,6 +12,9 @@ const PASSED_PREFIX: &str = "LC_";
 /// Names the data directory of the worker that started a process; it tells orphans from strangers.
 pub(crate) const WORKER_DIR: &str = "MUSTER_WORKER_DIR";
 
+/// What lets a job speak for itself.
+const TOKEN: &str = "MUSTER_TOKEN";
+
 /// What all jobs of a worker share.
 #[derive(Debug, Clone)]
 pub(crate) struct JobEnvironment {
@@ -49,13 +52,16 @@ impl JobEnvironment {
 /// The variables of one job: what it asked for, then what it cannot override.
 pub(crate) fn of_job(job: &Job) -> Vec<(String, String)> {
     // By the directory of the worker its processes are found again, so no job may name another.
-    let own = job.env.iter().filter(|(name, _)| name.as_str() != WORKER_DIR);
+    let own = job.env.iter().filter(|(name, _)| !matches!(name.as_str(), WORKER_DIR | TOKEN));
     let mut variables: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
     variables.extend([
         ("MUSTER_JOB_ID".to_owned(), job.id.clone()),
         ("MUSTER_ATTEMPT".to_owned(), job.attempts.to_string()),
         ("MUSTER_LEASE".to_owned(), job.lease.to_string()),
     ]);
+    if let Some(token) = &job.token {
+        variables.push((TOKEN.to_owned(), token.clone()));
+    }
     variables
 }
 

@@ -7,7 +7,7 @@ use muster_protocol::Job;
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
-use crate::keeper::{Key, StartSpec};
+use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
 use crate::stop_signal;
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
@@ -19,6 +19,9 @@ const CHECKPOINT_VARIABLE: &str = "CHECKPOINT_DATA";
 pub(crate) struct Note {
     pub(crate) attempt: u32,
     pub(crate) grace_ms: u64,
+    /// It carries the demonstration's prefix.
+    #[serde(default)]
+    pub(crate) demo: bool,
 }
 
 /// The key of a claim.
@@ -33,16 +36,24 @@ pub(crate) fn is_demo(job: &Job) -> bool {
 
 /// The length of the checkpoint that a job starts from, once decoded.
 pub(crate) fn checkpoint_bytes(job: &Job) -> Option<usize> {
-    let encoded = job.env.get(CHECKPOINT_VARIABLE)?;
+    let Some(encoded) = job.env.get(CHECKPOINT_VARIABLE) else {
+        return job.checkpoint_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as usize);
+    };
     let padding = encoded.bytes().rev().take_while(|byte| *byte == b'=').count();
     Some((encoded.len() / 4 * 3).saturating_sub(padding))
 }
 
-/// What to start for a job.
-pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration) -> StartSpec {
+/// What the agent must not forget about a job.
+pub(crate) fn note_of(job: &Job, default_grace: Duration) -> Note {
     let grace_ms =
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
-    let note = Note { attempt: job.attempts, grace_ms };
+    Note { attempt: job.attempts, grace_ms, demo: is_demo(job) }
+}
+
+/// What to start for a job.
+pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration) -> StartSpec {
+    let note = note_of(job, default_grace);
+    let grace_ms = note.grace_ms;
     let cwd = match &job.working_dir {
         Some(directory) => default_dir.join(directory),
         None => default_dir.to_owned(),
@@ -57,7 +68,9 @@ pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration)
         grace_ms,
         stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),
         timeout_ms: job.timeout_seconds.and_then(timeout_ms),
-        // A note of two numbers always has a JSON form.
+        manner: StopManner::default(),
+        paths: AttemptPaths::default(),
+        // A note of plain values always has a JSON form.
         note: serde_json::to_string(&note).unwrap_or_default(),
     }
 }
@@ -80,7 +93,11 @@ fn argv(job: &Job) -> Vec<String> {
 
 /// Reads the note of an adopted job; one that cannot be read still has a process that must be looked after.
 pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
-    serde_json::from_str(text).unwrap_or(Note { attempt: 0, grace_ms: default_grace.as_millis() as u64 })
+    serde_json::from_str(text).unwrap_or(Note {
+        attempt: 0,
+        grace_ms: default_grace.as_millis() as u64,
+        demo: false,
+    })
 }
 
 #[cfg(test)]
@@ -112,7 +129,8 @@ mod tests {
         assert_eq!((plain.cwd.as_str(), plain.grace_ms), ("/home/w", 15_000));
         let given = spec(&json!({"working_dir": "/tmp", "grace_seconds": 3}));
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
-        assert_eq!(read_note(&given.note, Duration::ZERO), Note { attempt: 2, grace_ms: 3_000 });
+        assert_eq!(read_note(&given.note, Duration::ZERO), Note { attempt: 2, grace_ms: 3_000, demo: false });
+        assert!(read_note(&spec(&json!({"command": "demo:x"})).note, Duration::ZERO).demo);
         assert_eq!(spec(&json!({"working_dir": "sub"})).cwd, "/home/w/sub");
     }
 
@@ -142,5 +160,8 @@ mod tests {
             Some(11)
         );
         assert_eq!(checkpoint_bytes(&job(&json!({}))), None);
+        assert_eq!(checkpoint_bytes(&job(&json!({"checkpoint_bytes": 0}))), None);
+        let large = json!({"checkpoint_bytes": 200_000});
+        assert_eq!(checkpoint_bytes(&job(&large)), Some(200_000), "too large for a variable");
     }
 }

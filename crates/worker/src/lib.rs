@@ -19,7 +19,9 @@
 //! the scheduler has answered for it.
 
 mod agent;
+mod attempt_files;
 mod backoff;
+mod checkpoint_dirs;
 mod config;
 mod data_dir;
 mod environment;

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a panic")]
 
+mod checkpoints;
 mod claiming;
 mod gangs;
+mod notices;
 mod process;
 mod results;
 mod running;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
@@ -26,8 +26,23 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum Happened {
     Registered,
     Reported(JobReport),
-    Output { job_id: String, bytes: usize },
-    Beat { job_id: String },
+    Output {
+        job_id: String,
+        bytes: usize,
+    },
+    /// With the epoch, where one was named.
+    Saved {
+        job_id: String,
+        lease: u64,
+        epoch: Option<u32>,
+        bytes: Vec<u8>,
+    },
+    Fetched {
+        job_id: String,
+    },
+    Beat {
+        job_id: String,
+    },
     Left,
 }
 
@@ -47,6 +62,14 @@ pub(crate) struct Inner {
     /// How often the parked polls were called back.
     recalls: u32,
     pub(crate) known: HashSet<String>,
+    /// Checkpoints that are kept, by job.
+    pub(crate) checkpoints: BTreeMap<String, Vec<u8>>,
+    /// Answers to checkpoints that are sent, before they are taken; each once.
+    pub(crate) refuse_checkpoints: Vec<u16>,
+    /// Answers to those who ask for a checkpoint, before it is given; each once.
+    pub(crate) refuse_fetches: Vec<u16>,
+    /// Keeps those waiting that ask for a checkpoint.
+    pub(crate) hold_fetches: bool,
     /// Answers everything with 503.
     pub(crate) down: bool,
     /// Answers reports with 503 this many times more.
@@ -96,6 +119,10 @@ impl Scheduler {
             claimed: BTreeMap::new(),
             recalls: 0,
             known: HashSet::new(),
+            checkpoints: BTreeMap::new(),
+            refuse_checkpoints: Vec::new(),
+            refuse_fetches: Vec::new(),
+            hold_fetches: false,
             down: false,
             refuse_reports: 0,
             lease_ttl_ms: 30_000,
@@ -114,6 +141,8 @@ impl Scheduler {
             .route("/workers/register", post(register))
             .route("/workers/{id}/sync", post(sync))
             .route("/jobs/{id}/logs", post(append))
+            .route("/jobs/{id}/checkpoint", post(save_checkpoint).get(checkpoint))
+            .layer(DefaultBodyLimit::disable())
             .with_state(scheduler.clone());
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -192,19 +221,30 @@ impl Scheduler {
         self.order(id, grace_ms, Some(signal as i32));
     }
 
-    fn order(&self, id: &str, grace_ms: u64, signal: Option<i32>) {
-        let lease = id.trim_start_matches("job-").parse().unwrap();
-        let order = StopOrder {
-            comes_back: false,
-            scope: None,
-            job_id: id.to_owned(),
-            lease,
-            preemption_epoch: 1,
-            reason: "test".into(),
-            grace_ms,
-            signal,
-        };
+    /// Orders a job to make room for another and tells it that it comes back; with changes to the order.
+    pub(crate) fn preempt(&self, id: &str, grace_ms: u64, change: impl FnOnce(&mut StopOrder)) {
+        let mut order = stop_order(id, grace_ms);
+        order.comes_back = true;
+        change(&mut order);
         self.with(|inner| inner.orders.push(order));
+    }
+
+    fn order(&self, id: &str, grace_ms: u64, signal: Option<i32>) {
+        let order = StopOrder { signal, ..stop_order(id, grace_ms) };
+        self.with(|inner| inner.orders.push(order));
+    }
+}
+
+fn stop_order(id: &str, grace_ms: u64) -> StopOrder {
+    StopOrder {
+        comes_back: false,
+        scope: None,
+        job_id: id.to_owned(),
+        lease: id.trim_start_matches("job-").parse().unwrap(),
+        preemption_epoch: 1,
+        reason: "test".into(),
+        grace_ms,
+        signal: None,
     }
 }
 
@@ -352,6 +392,50 @@ async fn sync(
             return Json(answer).into_response();
         }
         let _ = tokio::time::timeout_at(deadline, changed).await;
+    }
+}
+
+async fn save_checkpoint(
+    State(scheduler): State<Scheduler>,
+    Path(id): Path<String>,
+    Query(query): Query<BTreeMap<String, String>>,
+    body: Bytes,
+) -> Response {
+    scheduler.with(|inner| {
+        if inner.down {
+            return down();
+        }
+        if let Some(status) = inner.refuse_checkpoints.pop() {
+            return (StatusCode::from_u16(status).unwrap(), "no room\n").into_response();
+        }
+        let number = |name: &str| query.get(name).map(|text| text.parse::<u64>().unwrap());
+        let (lease, epoch) = (number("lease").unwrap_or(0), number("epoch").map(|epoch| epoch as u32));
+        let bytes = body.to_vec();
+        inner.checkpoints.insert(id.clone(), bytes.clone());
+        inner.history.push(Happened::Saved { job_id: id, lease, epoch, bytes });
+        StatusCode::OK.into_response()
+    })
+}
+
+async fn checkpoint(State(scheduler): State<Scheduler>, Path(id): Path<String>) -> Response {
+    scheduler.with(|inner| inner.history.push(Happened::Fetched { job_id: id.clone() }));
+    loop {
+        let changed = scheduler.changed.notified();
+        let answer = {
+            let mut inner = scheduler.inner.0.lock().unwrap();
+            if inner.down {
+                return down();
+            }
+            if let Some(status) = inner.refuse_fetches.pop() {
+                return (StatusCode::from_u16(status).unwrap(), "not now\n").into_response();
+            }
+            (!inner.hold_fetches).then(|| inner.checkpoints.get(&id).cloned())
+        };
+        match answer {
+            Some(Some(bytes)) => return bytes.into_response(),
+            Some(None) => return StatusCode::NO_CONTENT.into_response(),
+            None => changed.await,
+        }
     }
 }
 

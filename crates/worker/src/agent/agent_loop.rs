@@ -10,12 +10,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::calls::{Answer, Calls, Kind, Returned};
+use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
 use super::rounds::Rounds;
 use super::start::BEATS_PER_CALL;
 use super::{registration, reports};
+use crate::attempt_files::AttemptFiles;
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
 use crate::error::WorkerError;
@@ -36,6 +38,9 @@ pub(super) struct Retry {
 pub(super) struct Agent {
     pub(super) config: WorkerConfig,
     pub(super) job_dir: PathBuf,
+    pub(super) attempts: AttemptFiles,
+    pub(super) checkpoint_dir: PathBuf,
+    pub(super) checkpoints: Checkpoints,
     pub(super) identity: RegisterRequest,
     pub(super) keeper: Option<KeeperOptions>,
     pub(super) executor: Executor,
@@ -88,6 +93,7 @@ impl Agent {
                     Returned::Registered(result) => self.on_registered(*result),
                 },
                 LogEvent::Delivered(key) = self.logs.next() => self.on_delivered(&key),
+                Some(event) = self.checkpoints.next() => self.on_checkpoint(event),
                 asked = next_shutdown(shutdown) => self.on_shutdown(asked),
                 () = tokio::time::sleep_until(deadline) => {}
             }
@@ -102,6 +108,7 @@ impl Agent {
     /// Does what is due.
     fn advance(&mut self, now: Instant) {
         self.expire_early_stops(now);
+        self.sweep_checkpoints(now);
         self.hand_back(now);
         if self.unregistered {
             if !self.registering && now >= self.register_retry.after {
@@ -319,30 +326,45 @@ impl Agent {
             self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
             return self.logs.discard(key, end.files);
         };
-        let (attempt, lost, followed) = (held.note.attempt, held.lost, held.files.is_some());
+        let (lost, demo) = (held.lost, held.note.demo);
         held.result.clone_from(&end.files.result);
+        held.checkpoint.clone_from(&end.files.checkpoint);
         self.drain.summary.jobs += 1;
         if matches!(end.outcome, Outcome::Exited(_) | Outcome::Signalled(_)) {
             self.pace.record(end.run_us);
         }
+        if end.outcome == Outcome::Withdrawn {
+            self.attempts.remove_checkpoint(&key);
+        }
         match reports::of_end(&key, &end) {
             Some(_) if !lost => {
-                if end.stdout_bytes + end.stderr_bytes > 0 {
-                    self.logs.finish(key.clone(), attempt, end.files.clone());
-                    self.held.advance(&key, Stage::Flushing(Box::new(end)));
-                } else {
-                    if followed {
-                        self.logs.discard(key.clone(), Files::default());
-                    }
-                    self.held.advance(&key, Stage::Reporting);
-                    self.ready.extend(reports::with_result(&key, &end));
+                if let Some(end) = self.save_first(&key, demo, end) {
+                    self.conclude(&key, end);
                 }
             }
             _ => {
-                self.held.remove(&key);
+                if let Some(held) = self.held.remove(&key) {
+                    held.remove_files();
+                }
                 self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
                 self.logs.discard(key, end.files);
             }
+        }
+    }
+
+    /// Reports an end as soon as its output has been delivered.
+    pub(super) fn conclude(&mut self, key: &Key, end: End) {
+        let Some(held) = self.held.get(key) else { return };
+        let (attempt, followed) = (held.note.attempt, held.files.is_some());
+        if end.stdout_bytes + end.stderr_bytes > 0 {
+            self.logs.finish(key.clone(), attempt, end.files.clone());
+            self.held.advance(key, Stage::Flushing(Box::new(end)));
+        } else {
+            if followed {
+                self.logs.discard(key.clone(), Files::default());
+            }
+            self.held.advance(key, Stage::Reporting);
+            self.ready.extend(reports::with_result(key, &end));
         }
     }
 
@@ -387,7 +409,7 @@ impl Agent {
         let (executor, jobs) = executor::connect(options).await?;
         self.executor = executor;
         self.fence_ns = None;
-        let lost = self.held.live_keys();
+        let lost = self.held.keeper_keys();
         let queued = self.held.queued_keys();
         for key in lost.into_iter().filter(|key| !jobs.iter().any(|job| job.key == *key)) {
             let report = if queued.contains(&key) {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::agent_loop::Agent;
 use super::held::Stage;
 use super::reports;
-use crate::keeper::{Key, StopCause, ToKeeper, boottime_ns};
+use crate::keeper::{Key, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
 use crate::launch;
 
 impl Agent {
@@ -50,12 +50,19 @@ impl Agent {
             "job picked up"
         );
         let mut spec = launch::start_spec(job, &self.job_dir, self.config.timing.grace);
-        let note = launch::Note { attempt: job.attempts, grace_ms: spec.grace_ms };
-        self.held.insert(key, note, Stage::Queued, Some(sent_ns));
+        self.attempts.equip(&mut spec, job);
+        let note = launch::note_of(job, self.config.timing.grace);
+        let waits = !spec.paths.checkpoint.is_empty();
+        let stage = if waits { Stage::Fetching } else { Stage::Queued };
+        self.held.insert(key, note, stage, Some(sent_ns));
         // The fence must be right before there is anything to fence.
         self.update_fence();
         self.join_round(job, &mut spec);
-        self.launch(Box::new(spec));
+        if waits {
+            self.start_from_checkpoint(Box::new(spec));
+        } else {
+            self.launch(Box::new(spec));
+        }
     }
 
     /// Stops what the scheduler wants stopped. An order can overtake the claim that it is about.
@@ -64,10 +71,17 @@ impl Agent {
             let key = reports::key_of(&order.job_id, order.lease);
             match self.held.get(&key) {
                 Some(held) if matches!(held.stage, Stage::Queued | Stage::Running) => {
-                    tracing::info!(job_id = %order.job_id, reason = %order.reason, "stopping a job by order");
-                    let cause = StopCause::Order;
-                    let (grace_ms, signal) = (order.grace_ms, order.signal);
-                    self.executor.send(ToKeeper::Stop { key, grace_ms, cause, signal });
+                    tracing::info!(
+                        job_id = %order.job_id,
+                        preemption_epoch = order.preemption_epoch,
+                        reason = %order.reason,
+                        comes_back = order.comes_back,
+                        "stopping a job by order"
+                    );
+                    self.executor.send(ToKeeper::Stop(Box::new(ordered(key, order))));
+                }
+                Some(held) if held.stage == Stage::Fetching => {
+                    self.report_unstarted(&key, ReportKind::Preempted, None);
                 }
                 Some(_) => {}
                 None => {
@@ -99,7 +113,7 @@ impl Agent {
             match answer.map(|result| (result.status, &result.message)) {
                 Some((200, _)) => {}
                 Some((status @ (404 | 409), message)) => {
-                    tracing::warn!(job_id = %report.job_id, lease = report.lease, status, message, "report refused");
+                    tracing::warn!(job_id = %report.job_id, lease = report.lease, status, answer = message, "report refused");
                 }
                 _ => {
                     self.ready.push_back(report);
@@ -107,7 +121,7 @@ impl Agent {
                 }
             }
             if let Some(held) = self.held.remove(&key) {
-                held.remove_result();
+                held.remove_files();
             }
             forgotten.push(key);
         }
@@ -131,12 +145,32 @@ impl Agent {
     /// Somebody else may run the job from now on, so its process here has no time left.
     fn lose(&mut self, key: &Key, message: &str) {
         let Some(held) = self.held.get_mut(key) else { return };
+        if held.stage == Stage::Fetching {
+            tracing::warn!(job_id = %key.job_id, lease = key.lease, answer = message, "the lease is lost before the start");
+            self.drop_waiting(key);
+            self.held.remove(key);
+            return;
+        }
         if held.lost || !matches!(held.stage, Stage::Queued | Stage::Running) {
             return;
         }
         held.lost = true;
-        tracing::warn!(job_id = %key.job_id, lease = key.lease, message, "the lease is lost, stopping the job");
-        let cause = StopCause::LeaseLost;
-        self.executor.send(ToKeeper::Stop { key: key.clone(), grace_ms: 0, cause, signal: None });
+        tracing::warn!(job_id = %key.job_id, lease = key.lease, answer = message, "the lease is lost, stopping the job");
+        let (grace_ms, cause) = (0, StopCause::LeaseLost);
+        let stop = StopSpec { key: key.clone(), grace_ms, cause, signal: None, scope: None, words: None };
+        self.executor.send(ToKeeper::Stop(Box::new(stop)));
+    }
+}
+
+/// The scheduler's order as the keeper takes it.
+fn ordered(key: Key, order: StopOrder) -> StopSpec {
+    let words = Words { reason: order.reason, comes_back: order.comes_back, epoch: order.preemption_epoch };
+    StopSpec {
+        key,
+        grace_ms: order.grace_ms,
+        cause: StopCause::Order,
+        signal: order.signal,
+        scope: order.scope,
+        words: Some(words),
     }
 }

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
+use muster_protocol::ReportKind;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::agent_loop::Agent;
-use crate::keeper::{StopCause, ToKeeper};
+use crate::keeper::{StopCause, StopSpec, ToKeeper};
 
 /// How long a poll that may claim something is waited for, once the scheduler knows that we leave.
 const LAST_POLL: Duration = Duration::from_secs(1);
 /// What reports and output get after the last process is gone.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// What checkpoints that are still on the way get on top.
+const LAST_CHECKPOINTS: Duration = Duration::from_secs(60);
 /// All that a forced end waits for.
 const FORCED: Duration = Duration::from_secs(2);
 
@@ -78,12 +81,14 @@ enum Stage {
 pub(super) struct Drain {
     stage: Stage,
     poll_until: Option<Instant>,
+    /// Checkpoints were given more time.
+    extended: bool,
     pub(super) summary: ExitSummary,
 }
 
 impl Drain {
     pub(super) fn new() -> Self {
-        Self { stage: Stage::Serving, poll_until: None, summary: ExitSummary::default() }
+        Self { stage: Stage::Serving, poll_until: None, extended: false, summary: ExitSummary::default() }
     }
 
     pub(super) fn is_serving(&self) -> bool {
@@ -117,6 +122,7 @@ impl Agent {
         for key in self.held.queued_keys() {
             self.executor.send(ToKeeper::Withdraw { key });
         }
+        self.release_unstarted();
         if self.calls.poll_max() == Some(0) {
             self.calls.abandon_poll();
         } else if self.calls.poll_max().is_some() {
@@ -133,10 +139,19 @@ impl Agent {
         self.drain.summary.forced = true;
         self.drain.stage = Stage::Stopping(Instant::now() + FORCED);
         self.calls.abandon_poll();
+        self.release_unstarted();
         self.stop_all(Some(0));
     }
 
-    /// Tells every job to stop, with its own grace or a given one. Returns the longest grace.
+    /// Hands back what waits for its checkpoint.
+    fn release_unstarted(&mut self) {
+        for key in self.held.fetching_keys() {
+            self.report_unstarted(&key, ReportKind::Released, None);
+        }
+    }
+
+    /// Tells every job to stop and that it will go on elsewhere, with its own grace or a given one. Returns the
+    /// longest grace.
     fn stop_all(&mut self, grace_ms: Option<u64>) -> u64 {
         let mut longest = 0;
         for key in self.held.live_keys() {
@@ -144,7 +159,8 @@ impl Agent {
             let grace_ms = grace_ms.unwrap_or(own);
             longest = longest.max(grace_ms);
             let cause = StopCause::Shutdown;
-            self.executor.send(ToKeeper::Stop { key, grace_ms, cause, signal: None });
+            let stop = StopSpec { key, grace_ms, cause, signal: None, scope: None, words: None };
+            self.executor.send(ToKeeper::Stop(Box::new(stop)));
         }
         longest
     }
@@ -173,6 +189,11 @@ impl Agent {
                 false
             }
             Stage::Stopping(until) if now >= until => {
+                if self.held.is_saving() && !self.drain.summary.forced && !self.drain.extended {
+                    self.drain.extended = true;
+                    self.drain.stage = Stage::Stopping(now + LAST_CHECKPOINTS);
+                    return false;
+                }
                 tracing::error!(jobs = self.held.len(), "ending although not everything could be reported");
                 self.drain.summary.over_limit = true;
                 true

@@ -14,9 +14,13 @@ use crate::launch::Note;
 /// Where a held job stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
+    /// Its checkpoint is on the way; the executor does not know it.
+    Fetching,
     /// With the executor, not started.
     Queued,
     Running,
+    /// Ended; what it left is on the way to the scheduler.
+    Saving(Box<End>),
     /// Ended; its output is on the way.
     Flushing(Box<End>),
     /// Ended; the report is waiting or on the way.
@@ -25,7 +29,7 @@ pub(super) enum Stage {
 
 impl Stage {
     fn is_live(&self) -> bool {
-        matches!(self, Self::Queued | Self::Running)
+        matches!(self, Self::Fetching | Self::Queued | Self::Running)
     }
 }
 
@@ -41,14 +45,18 @@ pub(super) struct Held {
     pub(super) files: Option<Files>,
     /// The file that goes when the report is answered; empty where there is none.
     pub(super) result: String,
+    /// The same for the checkpoint that the job left.
+    pub(super) checkpoint: String,
 }
 
 impl Held {
-    /// The scheduler has what the job left for its dependants, or does not want it.
-    pub(super) fn remove_result(&self) {
-        if !self.result.is_empty() {
-            // What cannot be removed is removed with the other leftovers.
-            let _ = std::fs::remove_file(&self.result);
+    /// The scheduler has what the job left for its dependants and for itself, or does not want it.
+    pub(super) fn remove_files(&self) {
+        for path in [&self.result, &self.checkpoint] {
+            if !path.is_empty() {
+                // What cannot be removed is removed with the other leftovers.
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
 }
@@ -57,6 +65,7 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct HeldJobs {
     jobs: HashMap<Key, Held>,
+    fetching: usize,
     queued: usize,
     running: usize,
     /// Queued jobs in the order they came; entries of jobs that moved on are skipped.
@@ -78,7 +87,7 @@ impl HeldJobs {
 
     /// Jobs that have or will have a process.
     pub(super) fn live(&self) -> usize {
-        self.queued + self.running
+        self.fetching + self.queued + self.running
     }
 
     pub(super) fn contains(&self, key: &Key) -> bool {
@@ -102,14 +111,17 @@ impl HeldJobs {
             self.waiting.push_back((key.clone(), Instant::now()));
         }
         self.count(&stage, 1);
-        self.jobs
-            .insert(key, Held { note, stage, renewed_ns, lost: false, files: None, result: String::new() });
+        let (result, checkpoint) = (String::new(), String::new());
+        self.jobs.insert(key, Held { note, stage, renewed_ns, lost: false, files: None, result, checkpoint });
     }
 
     /// Moves a job on and returns the stage that it leaves.
     pub(super) fn advance(&mut self, key: &Key, stage: Stage) -> Option<Stage> {
         if !self.jobs.contains_key(key) {
             return None;
+        }
+        if stage == Stage::Queued {
+            self.waiting.push_back((key.clone(), Instant::now()));
         }
         self.count(&stage, 1);
         let before = std::mem::replace(&mut self.jobs.get_mut(key)?.stage, stage);
@@ -125,9 +137,10 @@ impl HeldJobs {
 
     fn count(&mut self, stage: &Stage, change: isize) {
         let counter = match stage {
+            Stage::Fetching => &mut self.fetching,
             Stage::Queued => &mut self.queued,
             Stage::Running => &mut self.running,
-            Stage::Flushing(_) | Stage::Reporting => return,
+            Stage::Saving(_) | Stage::Flushing(_) | Stage::Reporting => return,
         };
         *counter = counter.saturating_add_signed(change);
     }
@@ -155,6 +168,27 @@ impl HeldJobs {
     /// The keys of all jobs that have or will have a process.
     pub(super) fn live_keys(&self) -> Vec<Key> {
         self.jobs.iter().filter(|(_, held)| held.stage.is_live()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The keys of all jobs that the executor has or should have.
+    pub(super) fn keeper_keys(&self) -> Vec<Key> {
+        let known = |held: &Held| matches!(held.stage, Stage::Queued | Stage::Running);
+        self.jobs.iter().filter(|(_, held)| known(held)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The keys of all jobs that wait for their checkpoint.
+    pub(super) fn fetching_keys(&self) -> Vec<Key> {
+        let fetching = self.jobs.iter().filter(|(_, held)| held.stage == Stage::Fetching);
+        fetching.map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.jobs.keys()
+    }
+
+    /// Whether a checkpoint is on its way to the scheduler.
+    pub(super) fn is_saving(&self) -> bool {
+        self.jobs.values().any(|held| matches!(held.stage, Stage::Saving(_)))
     }
 
     /// The keys of all jobs that wait for a slot.
@@ -195,7 +229,7 @@ mod tests {
     }
 
     fn note() -> Note {
-        Note { attempt: 1, grace_ms: 0 }
+        Note { attempt: 1, grace_ms: 0, demo: false }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod agent_loop;
 mod calls;
+mod checkpoints;
 mod claim_keys;
 mod claims;
 mod drain;

@@ -7,7 +7,7 @@ use muster_protocol::{JobReport, ReportKind};
 use serde_json::Value;
 
 use super::start::REPORTS_PER_CALL;
-use crate::keeper::{End, Key, Outcome, StopCause};
+use crate::keeper::{End, FinishedBy, Key, Outcome, StopCause};
 use crate::results;
 
 /// The most bytes of results in one request, so that any scheduler takes it.
@@ -17,7 +17,9 @@ const RESULT_BYTES_PER_CALL: usize = 1024 * 1024;
 pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
     let (kind, message) = match (end.cause, &end.outcome) {
         (Some(StopCause::LeaseLost), _) => return None,
-        // Whatever it exits with after a stop order, it did not end by itself.
+        // Whoever was told to stop and says that all is done has the last word.
+        (Some(_), _) if end.finished.is_some() => (ReportKind::Finished, None),
+        // Whatever else it exits with after a stop order, it did not end by itself.
         (Some(StopCause::Order), _) => (ReportKind::Preempted, None),
         // Nor did it after its time was over, even if it cleaned up and exited with 0.
         (Some(StopCause::Timeout), _) => (ReportKind::TimedOut, None),
@@ -28,17 +30,39 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
             (ReportKind::Released, Some("the worker was cut off from the scheduler".to_owned()))
         }
         (None, Outcome::Withdrawn) => (ReportKind::Released, None),
-        (None, Outcome::Exited(0)) => (ReportKind::Done, end.complaint.clone()),
-        (None, Outcome::Exited(_) | Outcome::Signalled(_)) => (ReportKind::Failed, end.complaint.clone()),
+        (None, Outcome::Exited(0)) => (ReportKind::Done, None),
+        (None, Outcome::Exited(_) | Outcome::Signalled(_)) => (ReportKind::Failed, None),
         (None, Outcome::NotStarted(reason)) => (ReportKind::Failed, Some(reason.clone())),
     };
-    let mut report = plain(key, kind, message);
+    let mut report = plain(key, kind, message.or_else(|| end.complaint.clone()));
+    report.rule = end.cause.map(|cause| rule(cause, end));
     match end.outcome {
         Outcome::Exited(code) => report.exit_code = Some(code),
         Outcome::Signalled(signal) => report.signal = Some(signal),
         Outcome::NotStarted(_) | Outcome::Withdrawn => {}
     }
     Some(report)
+}
+
+/// By what rule the end of a job that was told to stop was judged, in words.
+fn rule(cause: StopCause, end: &End) -> String {
+    let exit = match &end.outcome {
+        Outcome::Exited(code) => format!("exit {code}"),
+        Outcome::Signalled(signal) => format!("ended by signal {signal}"),
+        Outcome::NotStarted(_) => "could not be started".to_owned(),
+        Outcome::Withdrawn => "not started yet".to_owned(),
+    };
+    let judged = match (end.finished, cause) {
+        (Some(FinishedBy::Marker), _) => format!("declared done ({exit})"),
+        (Some(FinishedBy::ExitCode), _) => "exit 0 after a notice: counts as success".to_owned(),
+        (None, StopCause::Timeout) => format!("{exit} after the timeout"),
+        (None, _) if end.comes_back => format!("{exit} after a notice: comes back"),
+        (None, _) => format!("{exit} after an order to stop"),
+    };
+    match &end.complaint {
+        Some(complaint) => format!("{judged}; {complaint}"),
+        None => judged,
+    }
 }
 
 /// The report of an end with what the job left for its dependants. The file stays until the report is answered:
@@ -94,15 +118,13 @@ pub(super) fn key_of(job_id: &str, lease: u64) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::Files;
 
     fn report(outcome: Outcome, cause: Option<StopCause>) -> Option<JobReport> {
         of_end(&key_of("job-1", 3), &end(outcome, cause))
     }
 
     fn end(outcome: Outcome, cause: Option<StopCause>) -> End {
-        let (stdout_bytes, stderr_bytes, files, complaint) = (0, 0, Files::default(), None);
-        End { outcome, cause, stdout_bytes, stderr_bytes, files, complaint, run_us: 1 }
+        End { cause, ..End::of(outcome) }
     }
 
     #[test]
@@ -173,5 +195,40 @@ mod tests {
         assert_eq!(kind(Outcome::Signalled(9), StopCause::Timeout), Some(ReportKind::TimedOut));
         assert_eq!(kind(Outcome::Exited(0), StopCause::LeaseLost), None);
         assert_eq!(report(Outcome::Withdrawn, None).unwrap().kind, ReportKind::Released);
+    }
+
+    #[test]
+    fn who_says_that_all_is_done_has_finished() {
+        for cause in [StopCause::Order, StopCause::Timeout, StopCause::Shutdown, StopCause::Fence] {
+            let finished = Some(FinishedBy::Marker);
+            let end = End { finished, ..end(Outcome::Exited(3), Some(cause)) };
+            let report = of_end(&key_of("job-1", 3), &end).unwrap();
+            assert_eq!((report.kind, report.exit_code), (ReportKind::Finished, Some(3)));
+            assert_eq!(report.rule.as_deref(), Some("declared done (exit 3)"));
+        }
+    }
+
+    #[test]
+    fn the_rule_is_told_in_words() {
+        let rule = |outcome, cause, comes_back| {
+            let end = End { comes_back, ..end(outcome, cause) };
+            of_end(&key_of("job-1", 3), &end).unwrap().rule
+        };
+        assert_eq!(rule(Outcome::Exited(0), None, false), None, "nobody told it to stop");
+        let order = Some(StopCause::Order);
+        let said = |text: &str| Some(text.to_owned());
+        assert_eq!(rule(Outcome::Exited(0), order, true), said("exit 0 after a notice: comes back"));
+        assert_eq!(
+            rule(Outcome::Signalled(9), order, false),
+            said("ended by signal 9 after an order to stop")
+        );
+        let timeout = Some(StopCause::Timeout);
+        assert_eq!(rule(Outcome::Exited(1), timeout, false), said("exit 1 after the timeout"));
+        let mut end = End { finished: Some(FinishedBy::ExitCode), ..end(Outcome::Exited(0), order) };
+        let rule = of_end(&key_of("job-1", 3), &end).unwrap().rule;
+        assert_eq!(rule, said("exit 0 after a notice: counts as success"));
+        end.complaint = said("its checkpoint was not saved: 5 bytes: no room");
+        let rule = of_end(&key_of("job-1", 3), &end).unwrap().rule.unwrap();
+        assert!(rule.ends_with("; its checkpoint was not saved: 5 bytes: no room"), "{rule}");
     }
 }

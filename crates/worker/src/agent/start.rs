@@ -10,11 +10,13 @@ use tokio::time::Instant;
 
 use super::agent_loop::{Agent, Retry};
 use super::calls::Calls;
+use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::HeldJobs;
 use super::pace::Pace;
 use super::registration;
 use super::rounds::Rounds;
+use crate::attempt_files::{AttemptFiles, attempt_directory, checkpoint_directory};
 use crate::backoff::Backoff;
 use crate::config::{ExecutorKind, WorkerConfig};
 use crate::data_dir::DataDir;
@@ -51,8 +53,11 @@ pub async fn run(
     let directory = DataDir::take(&config.data_dir)?;
     let worker_id = directory.worker_id(config.worker_id.as_deref())?;
     let output = output_directory(directory.path());
-    std::fs::create_dir_all(&output)
-        .map_err(|source| WorkerError::DataDirectory { path: output.clone(), source })?;
+    let checkpoint_dir = checkpoint_directory(directory.path());
+    for folder in [&output, &checkpoint_dir, &attempt_directory(directory.path())] {
+        std::fs::create_dir_all(folder)
+            .map_err(|source| WorkerError::DataDirectory { path: folder.clone(), source })?;
+    }
 
     let keeper = keeper_options(&config, &directory, &client, &worker_id);
     let (executor, adopted) = match &keeper {
@@ -69,9 +74,13 @@ pub async fn run(
     rounds.registered();
     let logs = Logs::start(client.clone(), LogsConfig { directory: output, flush: config.timing.log_flush });
     let beat_timeout = config.timing.heartbeat.max(Duration::from_secs(1));
+    let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
     let calls = Calls::new(client, worker_id, beat_timeout);
     let mut agent = Agent {
         job_dir: job_dir(&config),
+        attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
+        checkpoint_dir,
+        checkpoints,
         identity,
         keeper,
         executor,

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::{Executor, ExecutorEvent};
-use crate::keeper::{End, Files, FromKeeper, Outcome, ToKeeper};
+use crate::keeper::{End, FromKeeper, Outcome, ToKeeper};
 
 /// How many commands are answered together.
 const BATCH: usize = 1024;
@@ -26,14 +26,6 @@ pub(crate) fn fake() -> Executor {
 
 fn done(command: ToKeeper) -> Option<FromKeeper> {
     let ToKeeper::Start(spec) = command else { return None };
-    let end = End {
-        outcome: Outcome::Exited(0),
-        cause: None,
-        stdout_bytes: 0,
-        stderr_bytes: 0,
-        files: Files::default(),
-        complaint: None,
-        run_us: 1,
-    };
+    let end = End { run_us: 1, ..End::of(Outcome::Exited(0)) };
     Some(FromKeeper::Ended { key: spec.key, end })
 }

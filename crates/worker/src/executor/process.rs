@@ -14,6 +14,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
 use super::{Executor, ExecutorEvent};
+use crate::attempt_files;
 use crate::error::WorkerError;
 use crate::keeper::{
     self, Adopted, FromKeeper, KEEPER_ARGUMENT, MAX_FRAME_BYTES, ToKeeper, decode_frame, encode_frame,
@@ -54,7 +55,12 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
 
 /// Output that nobody will ask for: its jobs were lost with the keeper.
 fn remove_leftovers(directory: &Path) {
-    for folder in [keeper::output_directory(directory), keeper::result_directory(directory)] {
+    let folders = [
+        keeper::output_directory(directory),
+        keeper::result_directory(directory),
+        attempt_files::attempt_directory(directory),
+    ];
+    for folder in folders {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             // What cannot be removed now is tried again at the next start.
             let _ = std::fs::remove_file(entry.path());

@@ -1,4 +1,4 @@
-//! Deadlines: timeouts, the kill after a grace period, the fence, and the end of a keeper that nobody needs.
+//! Deadlines: timeouts, what follows an order to stop, the fence, and the end of a keeper that nobody needs.
 //!
 //! All of them are times of one clock that only goes forward; what the wall clock says has no part in it.
 
@@ -11,7 +11,8 @@ use super::message::{Key, StopCause};
 use super::outputs::remove_empty;
 use super::signals;
 use super::socket::socket_path;
-use super::table::{Life, State, StopWith, Table};
+use super::stopping::StopWith;
+use super::table::{Life, State, Table};
 
 /// The condition variable's clock stands still while the machine sleeps, so deadlines are looked at
 /// this often although each has its own wake-up.
@@ -33,7 +34,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
         }
         enforce_timeouts(&mut state, now);
         enforce_fence(&mut state, now);
-        kill_overdue(&mut state, now);
+        carry_on_stops(&mut state, now);
         if state.agent.is_none() && may_end(&state, now) {
             break;
         }
@@ -68,7 +69,7 @@ fn end_processes<'a>(table: &'a Table, mut state: MutexGuard<'a, State>) {
 /// A keeper without agent that is told to end stops its jobs the way an agent would.
 fn stop_everything(state: &mut State) {
     for (key, grace_ms) in live_jobs(state) {
-        state.stop(&key, StopWith { grace_ms, cause: StopCause::Shutdown, signal: None });
+        state.stop(&key, StopWith::plain(grace_ms, StopCause::Shutdown));
     }
 }
 
@@ -80,7 +81,7 @@ fn enforce_timeouts(state: &mut State, now: u64) {
     });
     let over: Vec<_> = over.map(|(key, entry)| (key.clone(), entry.grace_ms)).collect();
     for (key, grace_ms) in over {
-        state.stop(&key, StopWith { grace_ms, cause: StopCause::Timeout, signal: None });
+        state.stop(&key, StopWith::plain(grace_ms, StopCause::Timeout));
     }
 }
 
@@ -95,7 +96,7 @@ fn enforce_fence(state: &mut State, now: u64) {
     for (key, grace_ms) in live_jobs(state) {
         if now >= polite_at(fence.deadline_ns, fence.ttl_ms, grace_ms) {
             let grace_ms = fence.deadline_ns.saturating_sub(now) / 1_000_000;
-            state.stop(&key, StopWith { grace_ms, cause: StopCause::Fence, signal: None });
+            state.stop(&key, StopWith::plain(grace_ms, StopCause::Fence));
         }
     }
 }
@@ -105,14 +106,10 @@ fn live_jobs(state: &State) -> Vec<(Key, u64)> {
     live.map(|(key, entry)| (key.clone(), entry.grace_ms)).collect()
 }
 
-fn kill_overdue(state: &mut State, now: u64) {
+fn carry_on_stops(state: &mut State, now: u64) {
     for entry in state.jobs.values_mut() {
-        if let (Life::Running { pid, .. }, Some(stop)) = (&entry.life, &mut entry.stop)
-            && !stop.killed
-            && now >= stop.kill_at_ns
-        {
-            signals::kill(*pid);
-            stop.killed = true;
+        if let (Life::Running { pid, .. }, Some(stop)) = (&entry.life, &mut entry.stop) {
+            stop.enforce(*pid, now);
         }
     }
 }
@@ -129,10 +126,9 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
     let mut earliest = None::<u64>;
     let mut consider = |at: u64| earliest = Some(earliest.map_or(at, |known| known.min(at)));
     for entry in state.jobs.values() {
-        match (&entry.life, entry.stop) {
+        match (&entry.life, &entry.stop) {
             (Life::Ended(_), _) => {}
-            (_, Some(stop)) if !stop.killed => consider(stop.kill_at_ns),
-            (_, Some(_)) => {}
+            (_, Some(stop)) => stop.due_ns().into_iter().for_each(&mut consider),
             (life, None) => {
                 if let Life::Running { until_ns: Some(until), .. } = life {
                     consider(*until);
@@ -151,10 +147,11 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-    use std::process::Command;
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
 
-    use super::super::message::{Files, StartSpec, ToKeeper};
+    use super::super::message::{AttemptPaths, Files, StartSpec, StopManner, ToKeeper};
     use super::*;
 
     fn spec(key: &Key) -> StartSpec {
@@ -168,6 +165,8 @@ mod tests {
             grace_ms: 60_000,
             stop_signal: Some(2),
             timeout_ms: Some(3_600_000),
+            manner: StopManner::default(),
+            paths: AttemptPaths::default(),
             note: String::new(),
         }
     }
@@ -184,7 +183,7 @@ mod tests {
         state.next_start(0).unwrap();
         drop(state);
 
-        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let mut child = listening("trap 'exit 21' INT; echo up; while :; do sleep 0.02; done");
         let before = boottime_ns();
         table.started(&key, child.id(), Files::default());
         // The agent that ordered it is gone.
@@ -194,7 +193,18 @@ mod tests {
         assert!(state.jobs[&key].stop.is_none());
         assert!(next_deadline(&state, before).is_some());
         enforce_timeouts(&mut state, boottime_ns() + ms(3_600_000));
-        assert_eq!(state.jobs[&key].stop.unwrap().cause, StopCause::Timeout);
-        assert_eq!(child.wait().unwrap().signal(), Some(2));
+        assert_eq!(state.jobs[&key].stop.as_ref().unwrap().cause, StopCause::Timeout);
+        drop(state);
+        assert_eq!(child.wait().unwrap().code(), Some(21));
+    }
+
+    /// A shell in a group of its own that has set its traps.
+    fn listening(script: &str) -> Child {
+        let mut child =
+            Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n");
+        child
     }
 }

@@ -8,7 +8,10 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use muster_protocol::SignalScope;
 use serde::{Deserialize, Serialize};
+
+use super::stopping::Words;
 
 /// No frame is longer; a longer one means that the two ends lost step.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -48,8 +51,41 @@ pub struct StartSpec {
     /// How long the process may live, counted from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// How the job wants to be told to stop, and what its exit means then.
+    #[serde(default)]
+    pub manner: StopManner,
+    /// Files and directories that belong to the attempt.
+    #[serde(default)]
+    pub paths: AttemptPaths,
     /// What the agent wants to know again after its own restart.
     pub note: String,
+}
+
+/// How a job wants to be told to stop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StopManner {
+    pub scope: SignalScope,
+    /// Where the job names no signal, SIGUSR1 for those that catch it.
+    pub prefers_usr1: bool,
+    /// Exit code 0 after a notice means that the job has finished.
+    pub exit0_finishes: bool,
+}
+
+/// Paths that an attempt finds in its environment. Those that are empty are not in use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AttemptPaths {
+    /// Appears when the job is told to stop.
+    pub notice: String,
+    /// Made by the job when it has finished.
+    pub done: String,
+    /// The checkpoint that the attempt starts from, put there by the agent.
+    pub checkpoint: String,
+    /// The checkpoint that the attempt leaves.
+    pub checkpoint_out: String,
+    /// A directory that the attempts of the job on this machine share.
+    pub checkpoint_dir: String,
 }
 
 /// Why a process was told to stop.
@@ -68,6 +104,23 @@ pub enum StopCause {
     Timeout,
 }
 
+/// An order to stop a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopSpec {
+    pub key: Key,
+    pub grace_ms: u64,
+    pub cause: StopCause,
+    /// The polite signal, where it is not the one given at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Who gets it, where that was not said at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<SignalScope>,
+    /// What the job is told; the usual words for the cause when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<Words>,
+}
+
 /// From the agent to the keeper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,14 +133,7 @@ pub enum ToKeeper {
     },
     Start(Box<StartSpec>),
     /// Stops a job in whatever state it is: the polite signal now, the kill after the grace.
-    Stop {
-        key: Key,
-        grace_ms: u64,
-        cause: StopCause,
-        /// The polite signal, where it is not the one given at the start.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<i32>,
-    },
+    Stop(Box<StopSpec>),
     /// Takes back a job that has not been started; one that has goes on.
     Withdraw {
         key: Key,
@@ -117,6 +163,14 @@ pub enum Outcome {
     Withdrawn,
 }
 
+/// By what a job that was told to stop said that it has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishedBy {
+    Marker,
+    ExitCode,
+}
+
 /// The end of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
@@ -124,6 +178,15 @@ pub struct End {
     /// Set when the keeper sent signals before the end came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<StopCause>,
+    /// The number of the stop that the scheduler ordered; 0 where it ordered none.
+    #[serde(default)]
+    pub epoch: u32,
+    /// Whether the job was told that it will be started again.
+    #[serde(default)]
+    pub comes_back: bool,
+    /// Set when the job has finished all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<FinishedBy>,
     /// The output that was written, if any was: it is the agent's to read and to remove.
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
@@ -135,6 +198,24 @@ pub struct End {
     pub run_us: u64,
 }
 
+impl End {
+    /// An end without output, of a job that nobody had told to stop.
+    pub fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            cause: None,
+            epoch: 0,
+            comes_back: false,
+            finished: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            files: Files::default(),
+            complaint: None,
+            run_us: 0,
+        }
+    }
+}
+
 /// Where the output of an attempt is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
@@ -143,6 +224,9 @@ pub struct Files {
     /// What the job left for its dependants, if it is in order.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result: String,
+    /// The checkpoint that the job left, if it left one: it is the agent's to save and to remove.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checkpoint: String,
 }
 
 /// Where a job stands in the keeper.

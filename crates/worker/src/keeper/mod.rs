@@ -14,20 +14,25 @@ mod deadman;
 mod host;
 mod hostfile;
 mod launch;
+mod leavings;
 mod message;
+mod notice_file;
 mod outputs;
+mod process_tree;
 mod result_file;
 mod signals;
 mod slots;
 mod socket;
+mod stopping;
 mod table;
 
 pub use clock::boottime_ns;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};
 pub use message::{
-    Adopted, End, Files, FromKeeper, Key, MAX_FRAME_BYTES, Outcome, Phase, StartSpec, StopCause, ToKeeper,
-    decode_frame, encode_frame,
+    Adopted, AttemptPaths, End, Files, FinishedBy, FromKeeper, Key, MAX_FRAME_BYTES, Outcome, Phase,
+    StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,
 };
 pub use outputs::output_directory;
 pub use result_file::result_directory;
 pub use socket::{connect, socket_path};
+pub use stopping::Words;

@@ -105,7 +105,7 @@ impl SlotOutputs {
         let path = |output: &Option<Output>| {
             output.as_ref().map(|output| output.path.to_string_lossy().into_owned()).unwrap_or_default()
         };
-        Files { stdout: path(&self.stdout), stderr: path(&self.stderr), result: String::new() }
+        Files { stdout: path(&self.stdout), stderr: path(&self.stderr), ..Files::default() }
     }
 
     /// Adds a line of ours to what the process wrote to its error output.

@@ -3,6 +3,7 @@
 //! Guarantee: jobs start with default dispositions. A handler does not survive `exec`, an ignored
 //! signal would, so the keeper handles what it does not want to die of.
 
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
@@ -10,6 +11,25 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signa
 
 /// The polite signal of jobs that name none.
 pub(super) const TERMINATE: i32 = libc::SIGTERM;
+/// What programs written for batch systems listen to.
+pub(super) const USER1: i32 = libc::SIGUSR1;
+
+/// Whether a process that does not catch the signal would die of it. What it would die of anyway is no matter
+/// of catching.
+pub(super) fn kills_when_uncaught(signal: i32) -> bool {
+    let spared = [
+        libc::SIGCHLD,
+        libc::SIGCONT,
+        libc::SIGURG,
+        libc::SIGWINCH,
+        libc::SIGSTOP,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGKILL,
+    ];
+    !spared.contains(&signal)
+}
 
 static TERMINATE_CAME: AtomicBool = AtomicBool::new(false);
 
@@ -45,23 +65,55 @@ pub(super) fn terminate_requested() -> bool {
     TERMINATE_CAME.load(Ordering::Relaxed)
 }
 
-/// Asks a process group to end. A stopped process could not act on it, hence the SIGCONT.
-pub(super) fn ask_to_stop(group: u32, signal: i32) {
-    send(group, signal);
-    send(group, libc::SIGCONT);
+/// Lets a process group go on that was stopped: a stopped process could not act on what comes next.
+pub(super) fn resume(group: u32) {
+    to_group(group, libc::SIGCONT);
 }
 
 /// Ends a process group.
 pub(super) fn kill(group: u32) {
-    send(group, libc::SIGKILL);
+    to_group(group, libc::SIGKILL);
 }
 
 /// Takes numbers, because real-time signals have no names.
-fn send(group: u32, signal: i32) {
+pub(super) fn to_group(group: u32, signal: i32) {
     if let Ok(group) = i32::try_from(group) {
         #[expect(unsafe_code, reason = "the safe wrapper does not know real-time signals")]
         // SAFETY: the call takes two integers and touches no memory of ours. The group may be gone already,
         // which is what the signal was for.
         let _ = unsafe { libc::killpg(group, signal) };
+    }
+}
+
+/// Signals one process. The caller knows that the number is not a stranger's: the process is ours and unreaped.
+pub(super) fn to_process(pid: i32, signal: i32) {
+    #[expect(unsafe_code, reason = "the safe wrapper does not know real-time signals")]
+    // SAFETY: the call takes two integers and touches no memory of ours.
+    let _ = unsafe { libc::kill(pid, signal) };
+}
+
+/// A process whose number may be given to another once it has ended; the handle is not.
+#[derive(Debug)]
+pub(super) struct ProcessHandle(Option<OwnedFd>);
+
+impl ProcessHandle {
+    /// Holds on to whatever process has this number now; where the system knows no handles, to nothing.
+    pub(super) fn open(pid: i32) -> Self {
+        #[expect(unsafe_code, reason = "the safe wrappers do not offer process handles")]
+        // SAFETY: the call takes two integers; what it returns is a descriptor of ours or an error.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0);
+        #[expect(unsafe_code, reason = "the descriptor comes from a raw call")]
+        // SAFETY: the call has just returned it, and nobody else has it.
+        Self(fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Signals the process, unless it has ended. Without a handle its number must do.
+    pub(super) fn signal(&self, pid: i32, signal: i32) {
+        let Some(fd) = &self.0 else { return to_process(pid, signal) };
+        let info = std::ptr::null::<libc::siginfo_t>();
+        #[expect(unsafe_code, reason = "the safe wrappers do not offer process handles")]
+        // SAFETY: the descriptor is open, and the absent information is allowed.
+        let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, info, 0) };
     }
 }

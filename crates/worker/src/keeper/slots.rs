@@ -6,18 +6,20 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::clock::boottime_ns;
 use super::hostfile::Hostfile;
-use super::launch;
 use super::message::{End, Files, Key, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
 use super::result_file::{Left, SlotResult};
 use super::table::{Table, elapsed_us};
+use super::{launch, leavings, process_tree};
 
 /// A slot's thread only spawns and waits.
 const STACK_BYTES: usize = 256 * 1024;
+/// How often the rest of a group is looked for that was told to stop and has lost its leader.
+const GROUP_ROUND: Duration = Duration::from_millis(20);
 
 /// The files of the attempt that a slot runs, and those that it keeps for the next.
 #[derive(Debug, Default)]
@@ -66,7 +68,9 @@ fn serve(table: &Table, names: &OutputNames) {
         slot.hostfile = None;
         let mut files = slot.outputs.paths();
         let mut complaint = None;
-        match slot.result.settle(table.is_stopping(&spec.key)) {
+        let left = leavings::collect(table, &spec, &outcome);
+        files.checkpoint = left.checkpoint;
+        match slot.result.settle(table.is_stopping(&spec.key) && left.finished.is_none()) {
             Left::Nothing => {}
             Left::Values(path) => files.result = path,
             Left::Mistake(mistake) => {
@@ -82,8 +86,8 @@ fn serve(table: &Table, names: &OutputNames) {
         if stderr_bytes == 0 {
             files.stderr.clear();
         }
-        let (cause, run_us) = (None, elapsed_us(begun));
-        let end = End { outcome, cause, stdout_bytes, stderr_bytes, files, complaint, run_us };
+        let (finished, run_us) = (left.finished, elapsed_us(begun));
+        let end = End { finished, stdout_bytes, stderr_bytes, files, complaint, run_us, ..End::of(outcome) };
         table.ended(&spec.key, end);
         table.lock().idle_threads += 1;
     }
@@ -114,6 +118,7 @@ fn prepare(
     slot: &mut SlotFiles,
     names: &OutputNames,
 ) -> Result<Child, String> {
+    leavings::prepare(&spec.paths)?;
     let handles = slot.outputs.open(names)?;
     slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
     launch::spawn(spec, base_env, handles, slot.result.prepare(names)?, slot.hostfile.as_ref())
@@ -124,7 +129,16 @@ fn run(table: &Table, key: &Key, mut child: Child, files: Files) -> (Outcome, bo
     let pid = child.id();
     table.started(key, pid, files);
     launch::wait_for_end(pid);
+    await_the_group(table, key, pid);
     table.reap(key, pid, || reap(&mut child))
+}
+
+/// A group that was told to stop has its time to the end, even if the leader took less: a shell dies of a signal
+/// at once, and the program behind it may just be saving what it has.
+fn await_the_group(table: &Table, key: &Key, leader: u32) {
+    while table.spares_the_group(key) && process_tree::outlives_its_leader(leader) {
+        std::thread::sleep(GROUP_ROUND);
+    }
 }
 
 fn reap(child: &mut Child) -> Outcome {

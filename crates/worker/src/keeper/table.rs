@@ -7,12 +7,16 @@
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::clock::{boottime_ns, ms};
 use super::deadman::polite_at;
-use super::message::{Adopted, End, Files, FromKeeper, Key, Outcome, Phase, StartSpec, StopCause, ToKeeper};
-use super::signals;
+use super::message::{
+    Adopted, AttemptPaths, End, Files, FromKeeper, Key, Outcome, Phase, StartSpec, StopManner, StopSpec,
+    ToKeeper,
+};
+use super::stopping::{Stop, StopWith, Words};
+use super::{notice_file, signals};
 
 /// The one lock, and the three things that threads wait for.
 #[derive(Debug, Default)]
@@ -62,20 +66,13 @@ pub(super) struct Fence {
 pub(super) struct Entry {
     pub(super) note: String,
     pub(super) grace_ms: u64,
-    stop_signal: i32,
+    stop_signal: Option<i32>,
     timeout_ms: Option<u64>,
+    manner: StopManner,
+    paths: AttemptPaths,
     pub(super) stop: Option<Stop>,
     pub(super) files: Files,
     pub(super) life: Life,
-}
-
-/// Signals that were sent, or will be as soon as there is a process.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stop {
-    pub(super) cause: StopCause,
-    signal: i32,
-    pub(super) kill_at_ns: u64,
-    pub(super) killed: bool,
 }
 
 /// The life of a job here.
@@ -90,15 +87,6 @@ pub(super) enum Life {
         until_ns: Option<u64>,
     },
     Ended(End),
-}
-
-/// An order to stop a job.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StopWith {
-    pub(super) grace_ms: u64,
-    pub(super) cause: StopCause,
-    /// The job's own when absent.
-    pub(super) signal: Option<i32>,
 }
 
 impl Table {
@@ -141,14 +129,13 @@ impl Table {
         let until_ns = entry.timeout_ms.map(|timeout| now_ns.saturating_add(ms(timeout)));
         entry.life = Life::Running { pid, until_ns };
         entry.files = files.clone();
-        if let Some(stop) = entry.stop {
+        if let Some(stop) = &mut entry.stop {
             // The order came while the process was being made.
-            signals::ask_to_stop(pid, stop.signal);
-            if stop.kill_at_ns <= now_ns {
-                signals::kill(pid);
-            }
+            stop.ask(pid, now_ns);
+            stop.enforce(pid, now_ns);
         }
-        if until_ns.is_some_and(|until| until < timer_due_ns) {
+        let stop_due_ns = entry.stop.as_ref().and_then(Stop::due_ns);
+        if until_ns.into_iter().chain(stop_due_ns).any(|due| due < timer_due_ns) {
             self.timer.notify_one();
         }
         state.outbox.push(FromKeeper::Started { key: key.clone(), pid, files });
@@ -179,11 +166,26 @@ impl Table {
         self.lock().jobs.get(key).is_some_and(|entry| entry.stop.is_some())
     }
 
+    /// Whether the group of a job may go on although its leader has ended.
+    pub(super) fn spares_the_group(&self, key: &Key) -> bool {
+        let state = self.lock();
+        let stop = state.jobs.get(key).and_then(|entry| entry.stop.as_ref());
+        !state.shutdown && stop.is_some_and(|stop| stop.spares_the_group(boottime_ns()))
+    }
+
+    /// Whether there is another attempt of the same job here that may have a process.
+    pub(super) fn has_other_attempt(&self, key: &Key) -> bool {
+        let is_other = |(other, entry): (&Key, &Entry)| {
+            other.job_id == key.job_id && other != key && !matches!(entry.life, Life::Ended(_))
+        };
+        self.lock().jobs.iter().any(is_other)
+    }
+
     /// Records the end of a job that a slot had taken.
     pub(super) fn ended(&self, key: &Key, mut end: End) {
         let mut state = self.lock();
         if let Some(entry) = state.jobs.get(key) {
-            end.cause = entry.stop.map(|stop| stop.cause);
+            end.told(entry.stop.as_ref());
         }
         state.end(key, end);
         self.outbox.notify_one();
@@ -203,8 +205,10 @@ impl State {
                 self.outbox = vec![FromKeeper::Welcome { pid: std::process::id(), jobs: self.adopted() }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
-            ToKeeper::Stop { key, grace_ms, cause, signal } => {
-                self.stop(&key, StopWith { grace_ms, cause, signal });
+            ToKeeper::Stop(order) => {
+                let StopSpec { key, grace_ms, cause, signal, scope, words } = *order;
+                let words = words.unwrap_or_else(|| Words::of(cause));
+                self.stop(&key, StopWith { grace_ms, cause, signal, scope, words });
             }
             ToKeeper::Withdraw { key } => self.withdraw(&key, None),
             ToKeeper::Fence { deadline_ns, ttl_ms } => {
@@ -234,8 +238,10 @@ impl State {
             vacant.insert(Entry {
                 note: spec.note.clone(),
                 grace_ms,
-                stop_signal: spec.stop_signal.unwrap_or(signals::TERMINATE),
+                stop_signal: spec.stop_signal,
                 timeout_ms: spec.timeout_ms,
+                manner: spec.manner,
+                paths: spec.paths.clone(),
                 stop: None,
                 files: Files::default(),
                 life: Life::Queued(spec),
@@ -246,34 +252,42 @@ impl State {
         }
     }
 
-    /// Sends the polite signal once; a later order can only bring the kill forward.
+    /// Tells the job and sends the polite signal, once; a later order can only bring the kill forward.
     pub(super) fn stop(&mut self, key: &Key, how: StopWith) {
-        let kill_at_ns = boottime_ns().saturating_add(ms(how.grace_ms));
-        self.timer_stale |= kill_at_ns < self.timer_due_ns;
+        let now_ns = boottime_ns();
         let Some(entry) = self.jobs.get_mut(key) else { return };
-        match (&entry.life, &mut entry.stop) {
-            (Life::Ended(_), _) => {}
-            (Life::Queued(_), _) => self.withdraw(key, Some(how.cause)),
-            (Life::Starting | Life::Running { .. }, Some(stop)) => {
-                stop.kill_at_ns = stop.kill_at_ns.min(kill_at_ns);
+        let tell = match (&entry.life, &mut entry.stop) {
+            (Life::Ended(_), _) => return,
+            (Life::Queued(_), _) => return self.withdraw(key, Some(how)),
+            (Life::Starting | Life::Running { .. }, Some(stop)) => stop.renew(how, now_ns),
+            (Life::Starting | Life::Running { .. }, none) => {
+                *none = Some(Stop::new(how, entry.stop_signal, entry.manner, now_ns));
+                true
             }
-            (life @ (Life::Starting | Life::Running { .. }), none) => {
-                let signal = how.signal.unwrap_or(entry.stop_signal);
-                if let Life::Running { pid, .. } = life {
-                    signals::ask_to_stop(*pid, signal);
-                }
-                *none = Some(Stop { cause: how.cause, signal, kill_at_ns, killed: false });
+        };
+        let Some(stop) = &mut entry.stop else { return };
+        // A job without a moment left has no use for a notice.
+        if tell && stop.kill_at_ns > now_ns {
+            let left = Duration::from_nanos(stop.kill_at_ns - now_ns);
+            if let Err(error) = notice_file::write(&entry.paths.notice, key, &stop.words, left) {
+                eprintln!("keeper: the notice for {key} cannot be written: {error}");
             }
         }
+        if let (Life::Running { pid, .. }, false) = (&entry.life, stop.asked) {
+            stop.ask(*pid, now_ns);
+        }
+        self.timer_stale |= stop.due_ns().is_some_and(|due| due < self.timer_due_ns);
     }
 
-    pub(super) fn withdraw(&mut self, key: &Key, cause: Option<StopCause>) {
-        if self.jobs.get(key).is_some_and(|entry| matches!(entry.life, Life::Queued(_))) {
+    pub(super) fn withdraw(&mut self, key: &Key, stopped: Option<StopWith>) {
+        if let Some(entry) = self.jobs.get_mut(key)
+            && matches!(entry.life, Life::Queued(_))
+        {
+            entry.stop = stopped.map(|how| Stop::new(how, None, StopManner::default(), 0));
+            let mut end = End::of(Outcome::Withdrawn);
+            end.told(entry.stop.as_ref());
             self.queue.retain(|queued| queued != key);
-            let outcome = Outcome::Withdrawn;
-            let files = Files::default();
-            let (stdout_bytes, stderr_bytes, complaint) = (0, 0, None);
-            self.end(key, End { outcome, cause, stdout_bytes, stderr_bytes, files, complaint, run_us: 0 });
+            self.end(key, end);
         }
     }
 
@@ -356,6 +370,7 @@ pub(super) fn elapsed_us(since: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::StopCause;
     use super::*;
 
     fn key(lease: u64) -> Key {
@@ -374,6 +389,8 @@ mod tests {
             grace_ms: 1_000,
             stop_signal: None,
             timeout_ms: None,
+            manner: StopManner::default(),
+            paths: AttemptPaths::default(),
             note: lease.to_string(),
         }
     }
@@ -441,10 +458,9 @@ mod tests {
     #[test]
     fn a_stop_of_a_queued_job_is_its_end() {
         let table = table(1..=1);
-        table.apply(
-            1,
-            vec![ToKeeper::Stop { key: key(1), grace_ms: 0, cause: StopCause::Order, signal: None }],
-        );
+        let (grace_ms, cause) = (0, StopCause::Order);
+        let stop = StopSpec { key: key(1), grace_ms, cause, signal: None, scope: None, words: None };
+        table.apply(1, vec![ToKeeper::Stop(Box::new(stop))]);
         assert_eq!(ends(&table.lock()), [(1, Some(StopCause::Order))]);
         assert!(table.lock().queue.is_empty());
     }

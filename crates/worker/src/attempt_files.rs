@@ -1,0 +1,194 @@
+//! The files and directories that an attempt finds in its environment besides its output.
+//!
+//! Guarantee: the names follow from job and lease alone, so that an agent that comes after this one finds them
+//! again, and no two attempts ever share a file.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use muster_protocol::{Job, OnPreemptExit0};
+
+use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
+
+/// Appears when the job is told to stop.
+pub(crate) const NOTICE_VARIABLE: &str = "MUSTER_PREEMPT_FILE";
+/// To be made by a job that has finished although it was told to stop.
+pub(crate) const DONE_VARIABLE: &str = "MUSTER_DONE_FILE";
+/// The checkpoint to start from; not set when there is none.
+pub(crate) const CHECKPOINT_VARIABLE: &str = "MUSTER_CHECKPOINT_FILE";
+/// Where a checkpoint may be written that is saved when the attempt has ended.
+pub(crate) const CHECKPOINT_OUT_VARIABLE: &str = "MUSTER_CHECKPOINT_OUT";
+/// A directory that the attempts of a job on one machine share.
+pub(crate) const CHECKPOINT_DIR_VARIABLE: &str = "MUSTER_CHECKPOINT_DIR";
+
+/// The longest name that every file system takes, with room for what is added.
+const LONGEST_NAME: usize = 150;
+
+/// The folder of files that live as long as their attempt.
+pub(crate) fn attempt_directory(data_dir: &Path) -> PathBuf {
+    data_dir.join("attempts")
+}
+
+/// The folder of directories that outlive the attempts.
+pub(crate) fn checkpoint_directory(data_dir: &Path) -> PathBuf {
+    data_dir.join("checkpoints")
+}
+
+/// Names the files of attempts; without a data directory there are none.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AttemptFiles {
+    folders: Option<(PathBuf, PathBuf)>,
+}
+
+impl AttemptFiles {
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self { folders: Some((attempt_directory(data_dir), checkpoint_directory(data_dir))) }
+    }
+
+    /// Adds to a process what it needs to be stopped and to go on later.
+    pub(crate) fn equip(&self, spec: &mut StartSpec, job: &Job) {
+        spec.manner = StopManner {
+            scope: job.signal_scope.unwrap_or_default(),
+            prefers_usr1: job.slurm_env,
+            exit0_finishes: job.on_preempt_exit0 == Some(OnPreemptExit0::Success),
+        };
+        spec.paths = self.paths(&spec.key);
+        if job.checkpoint_bytes.unwrap_or(0) == 0 {
+            spec.paths.checkpoint.clear();
+        }
+        let paths = &spec.paths;
+        let variables = [
+            (NOTICE_VARIABLE, &paths.notice),
+            (DONE_VARIABLE, &paths.done),
+            (CHECKPOINT_VARIABLE, &paths.checkpoint),
+            (CHECKPOINT_OUT_VARIABLE, &paths.checkpoint_out),
+            (CHECKPOINT_DIR_VARIABLE, &paths.checkpoint_dir),
+        ];
+        // A value that the submitter gave one of these would only mislead the job.
+        spec.env.retain(|(name, _)| !variables.iter().any(|(ours, _)| ours == name));
+        let set = variables.into_iter().filter(|(_, path)| !path.is_empty());
+        spec.env.extend(set.map(|(name, path)| (name.to_owned(), path.clone())));
+    }
+
+    /// There is no checkpoint after all.
+    pub(crate) fn without_checkpoint(spec: &mut StartSpec) {
+        spec.paths.checkpoint.clear();
+        spec.env.retain(|(name, _)| name != CHECKPOINT_VARIABLE);
+    }
+
+    /// The checkpoint of an attempt that was never started.
+    pub(crate) fn remove_checkpoint(&self, key: &Key) {
+        let path = self.paths(key).checkpoint;
+        if !path.is_empty() {
+            // What cannot be removed now is removed with the other leftovers.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// All files of an attempt, whether they are there or not.
+    pub(crate) fn paths(&self, key: &Key) -> AttemptPaths {
+        let Some((attempts, checkpoints)) = &self.folders else { return AttemptPaths::default() };
+        let job = file_name(&key.job_id);
+        let file =
+            |kind: &str| attempts.join(format!("{job}.{}.{kind}", key.lease)).to_string_lossy().into_owned();
+        AttemptPaths {
+            notice: file("notice"),
+            done: file("done"),
+            checkpoint: file("checkpoint"),
+            checkpoint_out: file("checkpoint-out"),
+            checkpoint_dir: checkpoints.join(&job).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// An id as a name of a file: ids of our scheduler stay as they are, nothing leads out of the folder, and no two
+/// ids get the same name.
+pub(crate) fn file_name(id: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let mut name = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        if plain(byte) {
+            name.push(char::from(byte));
+        } else {
+            let _ = write!(name, "%{byte:02x}");
+        }
+    }
+    if name.is_empty() {
+        name.push('%');
+    }
+    if name.len() > LONGEST_NAME {
+        name.truncate(LONGEST_NAME);
+        // Writing to a String cannot fail.
+        let _ = write!(name, "%%{:016x}", fingerprint(id));
+    }
+    name
+}
+
+/// Tells long ids apart that begin alike: FNV-1a, which is the same in every build.
+fn fingerprint(id: &str) -> u64 {
+    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::launch;
+
+    fn equipped(extra: &Value) -> StartSpec {
+        let mut value = json!({"id": "job-1", "command": "x", "status": "running", "attempts": 2,
+            "max_retries": 3, "created_at": "2026-01-01T00:00:00Z", "lease": 7});
+        value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let job: Job = serde_json::from_value(value).unwrap();
+        let mut spec = launch::start_spec(&job, Path::new("/"), Duration::ZERO);
+        AttemptFiles::new(Path::new("/data")).equip(&mut spec, &job);
+        spec
+    }
+
+    fn variable<'a>(spec: &'a StartSpec, name: &str) -> Option<&'a str> {
+        spec.env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn every_attempt_has_paths_of_its_own_and_a_job_one_directory() {
+        let spec = equipped(&json!({"env": {"MUSTER_DONE_FILE": "/etc/passwd"}}));
+        assert_eq!(variable(&spec, NOTICE_VARIABLE), Some("/data/attempts/job-1.7.notice"));
+        assert_eq!(variable(&spec, DONE_VARIABLE), Some("/data/attempts/job-1.7.done"));
+        assert_eq!(variable(&spec, CHECKPOINT_OUT_VARIABLE), Some("/data/attempts/job-1.7.checkpoint-out"));
+        assert_eq!(variable(&spec, CHECKPOINT_DIR_VARIABLE), Some("/data/checkpoints/job-1"));
+        assert_eq!(variable(&spec, CHECKPOINT_VARIABLE), None);
+        assert_eq!(spec.manner, StopManner::default());
+    }
+
+    #[test]
+    fn a_checkpoint_is_named_only_when_there_is_one() {
+        let mut spec = equipped(&json!({"checkpoint_bytes": 5, "env": {"MUSTER_CHECKPOINT_FILE": "x"}}));
+        assert_eq!(variable(&spec, CHECKPOINT_VARIABLE), Some("/data/attempts/job-1.7.checkpoint"));
+        AttemptFiles::without_checkpoint(&mut spec);
+        assert_eq!(variable(&spec, CHECKPOINT_VARIABLE), None);
+        let none = equipped(&json!({"checkpoint_bytes": 0, "env": {"MUSTER_CHECKPOINT_FILE": "x"}}));
+        assert_eq!(variable(&none, CHECKPOINT_VARIABLE), None);
+    }
+
+    #[test]
+    fn the_job_says_how_it_wants_to_be_stopped() {
+        let spec =
+            equipped(&json!({"signal_scope": "leader", "slurm_env": true, "on_preempt_exit0": "success"}));
+        let scope = muster_protocol::SignalScope::Leader;
+        assert_eq!(spec.manner, StopManner { scope, prefers_usr1: true, exit0_finishes: true });
+    }
+
+    #[test]
+    fn no_id_leads_out_of_the_folder() {
+        assert_eq!(file_name("job-1_a"), "job-1_a");
+        assert_eq!(file_name("../x y"), "%2e%2e%2fx%20y");
+        assert_eq!(file_name(""), "%");
+        let long = |end: &str| file_name(&format!("{}{end}", "x".repeat(5_000)));
+        assert!(long("a").len() < 200 && long("a") != long("b"));
+    }
+}

@@ -1,0 +1,202 @@
+//! What an attempt leaves beside its output: the word that it has finished, a checkpoint, a directory.
+//!
+//! Guarantee: what the agent does not need is gone when the attempt has ended, except a directory with something
+//! in it, which waits for the next attempt of the job on this machine.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::message::{AttemptPaths, FinishedBy, Key, Outcome, StartSpec};
+use super::table::Table;
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Leavings {
+    /// Only of an attempt that was told to stop; otherwise the exit says it all.
+    pub(super) finished: Option<FinishedBy>,
+    /// The path of a checkpoint; empty when there is none.
+    pub(super) checkpoint: String,
+}
+
+/// Makes what must be there before the process starts.
+pub(super) fn prepare(paths: &AttemptPaths) -> Result<(), String> {
+    let directory = &paths.checkpoint_dir;
+    if directory.is_empty() {
+        return Ok(());
+    }
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(directory),
+        other => other,
+    }
+    .map_err(|error| format!("cannot make the directory {directory} for checkpoints: {error}"))
+}
+
+/// Looks at what is left, and removes what nobody needs any more.
+pub(super) fn collect(table: &Table, spec: &StartSpec, outcome: &Outcome) -> Leavings {
+    let paths = &spec.paths;
+    let stopped = table.is_stopping(&spec.key);
+    let marked = !paths.done.is_empty() && fs::remove_file(&paths.done).is_ok();
+    if stopped {
+        remove(&paths.notice);
+    }
+    remove(&paths.checkpoint);
+    release_directory(table, &spec.key, &paths.checkpoint_dir);
+    let finished = match outcome {
+        _ if !stopped => None,
+        Outcome::Exited(_) | Outcome::Signalled(_) if marked => Some(FinishedBy::Marker),
+        Outcome::Exited(0) if spec.manner.exit0_finishes => Some(FinishedBy::ExitCode),
+        Outcome::Exited(_) | Outcome::Signalled(_) | Outcome::NotStarted(_) | Outcome::Withdrawn => None,
+    };
+    Leavings { finished, checkpoint: checkpoint(&paths.checkpoint_out) }
+}
+
+/// An empty file is no checkpoint: the scheduler would refuse it.
+fn checkpoint(path: &str) -> String {
+    if path.is_empty() {
+        return String::new();
+    }
+    match fs::symlink_metadata(path) {
+        Ok(file) if file.len() > 0 => path.to_owned(),
+        Ok(_) => {
+            remove(path);
+            String::new()
+        }
+        Err(_) => String::new(),
+    }
+}
+
+fn remove(path: &str) {
+    if !path.is_empty() {
+        // What cannot be removed now is removed with the other leftovers.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Most jobs leave nothing there. Should another attempt of the job have been started meanwhile, it gets the
+/// directory back; one that is used is marked, since it is kept for some time after its last use.
+fn release_directory(table: &Table, key: &Key, path: &str) {
+    if path.is_empty() {
+        return;
+    }
+    if fs::remove_dir(path).is_ok() {
+        if table.has_other_attempt(key) {
+            let _ = fs::create_dir_all(path);
+        }
+    } else if let Ok(directory) = fs::File::open(Path::new(path)) {
+        let _ = directory.set_modified(SystemTime::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::StopCause;
+    use super::super::message::{StopManner, StopSpec, ToKeeper};
+    use super::*;
+
+    struct Attempt {
+        root: tempfile::TempDir,
+        table: Table,
+        spec: StartSpec,
+    }
+
+    fn attempt(stopped: bool, exit0_finishes: bool) -> Attempt {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name).to_string_lossy().into_owned();
+        let key = Key { job_id: "job".into(), lease: 1 };
+        let spec = StartSpec {
+            key: key.clone(),
+            argv: Vec::new(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            grace_ms: 1_000,
+            stop_signal: None,
+            timeout_ms: None,
+            manner: StopManner { exit0_finishes, ..StopManner::default() },
+            paths: AttemptPaths {
+                notice: path("notice"),
+                done: path("done"),
+                checkpoint: path("in"),
+                checkpoint_out: path("out"),
+                checkpoint_dir: path("kept/job"),
+            },
+            hostfile: None,
+            unset: Vec::new(),
+            note: String::new(),
+        };
+        let table = Table::default();
+        table.lock().agent = Some(1);
+        table.apply(1, vec![ToKeeper::Start(Box::new(spec.clone()))]);
+        table.lock().next_start(0).unwrap();
+        prepare(&spec.paths).unwrap();
+        if stopped {
+            let cause = StopCause::Order;
+            let stop = StopSpec { key, grace_ms: 60_000, cause, signal: None, scope: None, words: None };
+            table.apply(1, vec![ToKeeper::Stop(Box::new(stop))]);
+            assert!(Path::new(&spec.paths.notice).exists(), "the notice comes with the order");
+        }
+        Attempt { root, table, spec }
+    }
+
+    fn left(attempt: &Attempt, outcome: &Outcome) -> Leavings {
+        collect(&attempt.table, &attempt.spec, outcome)
+    }
+
+    #[test]
+    fn only_a_job_that_was_told_to_stop_needs_to_say_that_it_has_finished() {
+        let cases = [
+            (true, false, true, Outcome::Exited(3), Some(FinishedBy::Marker)),
+            (true, false, true, Outcome::Signalled(15), Some(FinishedBy::Marker)),
+            (true, false, false, Outcome::Exited(0), None),
+            (true, true, false, Outcome::Exited(0), Some(FinishedBy::ExitCode)),
+            (true, true, false, Outcome::Exited(1), None),
+            (false, true, true, Outcome::Exited(0), None),
+        ];
+        for (stopped, exit0_finishes, marked, outcome, finished) in cases {
+            let attempt = attempt(stopped, exit0_finishes);
+            if marked {
+                fs::write(&attempt.spec.paths.done, "").unwrap();
+            }
+            assert_eq!(left(&attempt, &outcome).finished, finished, "{outcome:?}");
+            assert_eq!(
+                fs::read_dir(attempt.root.path()).unwrap().count(),
+                1,
+                "only the folder of directories"
+            );
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_is_handed_over_and_the_rest_removed() {
+        let attempt = attempt(false, false);
+        let paths = &attempt.spec.paths;
+        fs::write(&paths.checkpoint, "old").unwrap();
+        fs::write(&paths.checkpoint_out, "new").unwrap();
+        assert_eq!(left(&attempt, &Outcome::Exited(1)).checkpoint, paths.checkpoint_out);
+        assert!(!Path::new(&paths.checkpoint).exists() && Path::new(&paths.checkpoint_out).exists());
+        fs::write(&paths.checkpoint_out, "").unwrap();
+        assert_eq!(left(&attempt, &Outcome::Exited(1)), Leavings::default());
+        assert!(!Path::new(&paths.checkpoint_out).exists());
+    }
+
+    #[test]
+    fn a_directory_stays_while_it_is_of_use() {
+        let attempt = attempt(false, false);
+        let directory = Path::new(&attempt.spec.paths.checkpoint_dir);
+        fs::write(directory.join("weights"), "1").unwrap();
+        left(&attempt, &Outcome::Exited(1));
+        assert!(directory.exists());
+        fs::remove_file(directory.join("weights")).unwrap();
+        left(&attempt, &Outcome::Exited(0));
+        assert!(!directory.exists());
+
+        prepare(&attempt.spec.paths).unwrap();
+        let mut next = attempt.spec.clone();
+        next.key.lease = 2;
+        attempt.table.apply(1, vec![ToKeeper::Start(Box::new(next))]);
+        left(&attempt, &Outcome::Exited(0));
+        assert!(directory.exists(), "another attempt has it");
+    }
+}
