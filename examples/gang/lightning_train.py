@@ -6,8 +6,8 @@
 With the variables of Slurm, Lightning takes the number of processes and its own place from them, and starts none of its
 own. `devices` and `num_nodes` must agree with what the gang was given, so they are taken from there too.
 
-The checkpoint of Lightning lies in MUSTER_CHECKPOINT_DIR, which stays on a machine from one attempt of a rank to the
-next. Where ranks may move between machines, name a directory that all of them share: CHECKPOINTS=/shared/run-1.
+Lightning writes its checkpoints in one rank and reads them in all, so they lie in a directory that all workers share: by
+default runs/GANG in the working directory, or --env CHECKPOINTS=/shared/run-1. The gang keeps its id over all rounds.
 """
 
 import os
@@ -30,7 +30,7 @@ class Line(LightningModule):
 
 
 def main():
-    directory = os.environ.get("CHECKPOINTS") or os.environ["MUSTER_CHECKPOINT_DIR"]
+    directory = os.environ.get("CHECKPOINTS", os.path.join("runs", os.environ["GANG_ID"]))
     newest = os.path.join(directory, "last.ckpt")
     cuda = torch.cuda.is_available()
     trainer = Trainer(
