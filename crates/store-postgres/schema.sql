@@ -61,7 +61,8 @@ CREATE TABLE jobs (
     -- The pipeline or array that the job belongs to, and its place there.
     set_id uuid,
     step text COLLATE "C",
-    set_index integer
+    set_index integer,
+    gang_index integer
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
@@ -79,6 +80,10 @@ CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE status IN ('failed', 'cancelled');
+CREATE INDEX jobs_gang ON jobs (gang_id) WHERE gang_id IS NOT NULL;
+CREATE INDEX jobs_gang_waiting ON jobs (gang_id, seq) WHERE status = 'blocked' AND waiting_on = 0 AND gang_id IS NOT NULL;
+CREATE INDEX jobs_gang_first ON jobs (seq) WHERE gang_index = 0;
+CREATE INDEX jobs_reserved ON jobs (reserved_at) WHERE status = 'reserved';
 
 -- `child` waits for `parent`; both are numbers of jobs.
 CREATE TABLE edges (
@@ -107,7 +112,9 @@ CREATE TABLE workers (
     last_heartbeat bigint NOT NULL,
     registered_at bigint NOT NULL,
     -- JSON; how jobs fared on the worker lately.
-    health text
+    health text,
+    -- JSON of the ports that it keeps for gangs.
+    ports text COLLATE "C"
 ) WITH (fillfactor = 50);
 
 CREATE TABLE events (

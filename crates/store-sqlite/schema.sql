@@ -60,7 +60,8 @@ CREATE TABLE jobs (
     -- The pipeline or array that the job belongs to, and its place there.
     set_id BLOB,
     step TEXT,
-    set_index INTEGER
+    set_index INTEGER,
+    gang_index integer
 ) STRICT;
 
 CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
@@ -80,6 +81,10 @@ CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unfinished ON jobs (seq) WHERE done_at IS NULL;
 CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE status IN ('failed', 'cancelled');
+CREATE INDEX jobs_gang ON jobs (gang_id) WHERE gang_id IS NOT NULL;
+CREATE INDEX jobs_gang_waiting ON jobs (gang_id, seq) WHERE status = 'blocked' AND waiting_on = 0 AND gang_id IS NOT NULL;
+CREATE INDEX jobs_gang_first ON jobs (seq) WHERE gang_index = 0;
+CREATE INDEX jobs_reserved ON jobs (reserved_at) WHERE status = 'reserved';
 
 -- `child` waits for `parent`; both are numbers of jobs.
 CREATE TABLE edges (
@@ -108,7 +113,9 @@ CREATE TABLE workers (
     last_heartbeat INTEGER NOT NULL,
     registered_at INTEGER NOT NULL,
     -- JSON; how jobs fared on the worker lately.
-    health TEXT
+    health TEXT,
+    -- JSON of the ports that it keeps for gangs.
+    ports text
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (

@@ -27,6 +27,13 @@ pub enum RequeueCause {
     AskedFor { exit: Exit },
     /// The worker handed it back; the attempt was refunded.
     Released,
+    /// It made room; the attempt was refunded. `rule` says how its exit was judged.
+    Preempted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+    },
+    /// Its gang stopped and waits to start again.
+    Gang { reason: String },
 }
 
 /// One thing that happened to a job or a worker.
@@ -81,6 +88,29 @@ pub enum EventKind {
     Cancelled {
         reason: EndReason,
     },
+    /// A task was placed on a worker, with all of its gang.
+    Reserved {
+        worker: WorkerId,
+        /// The number of the round, and how many tasks it counts with.
+        round: u32,
+        size: u32,
+    },
+    /// The placement was taken back before the task was claimed.
+    Unreserved {
+        reason: String,
+    },
+    /// The process of a task that was told to stop is gone; its gang is judged when all are.
+    Drained {
+        epoch: u32,
+        lease: Lease,
+        exit: Exit,
+        /// Nobody said so: the time for it was up.
+        forced: bool,
+        ran: Span,
+        /// How the exit was judged, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+    },
     CheckpointSaved {
         epoch: u32,
         bytes: u64,
@@ -99,7 +129,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 22] = [
         "submitted",
         "unblocked",
         "due",
@@ -114,6 +144,9 @@ impl EventKind {
         "failed",
         "stop_requested",
         "cancelled",
+        "reserved",
+        "unreserved",
+        "drained",
         "checkpoint_saved",
         "worker_registered",
         "worker_offline",
@@ -138,6 +171,9 @@ impl EventKind {
             Self::Failed { .. } => "failed",
             Self::StopRequested { .. } => "stop_requested",
             Self::Cancelled { .. } => "cancelled",
+            Self::Reserved { .. } => "reserved",
+            Self::Unreserved { .. } => "unreserved",
+            Self::Drained { .. } => "drained",
             Self::CheckpointSaved { .. } => "checkpoint_saved",
             Self::WorkerRegistered => "worker_registered",
             Self::WorkerOffline => "worker_offline",

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::gang_room::GangRoom;
-use crate::ids::{JobId, QueueName, WorkerId};
+use crate::ids::{GangId, JobId, QueueName, WorkerId};
 use crate::phase::Status;
 use crate::resources::Shortfall;
 use crate::time::Timestamp;
@@ -44,6 +44,8 @@ pub enum Reason {
     GangImpossible(Box<GangRoom>),
     /// A gang for which there is room: the next pass places it.
     GangFits { tasks: u32, workers: u32 },
+    /// The round of its gang that is under way does without it.
+    Spared { gang: GangId },
     /// Jobs that go first: higher priority, or the same and older.
     Ahead { jobs: u64 },
     /// Not waiting: it runs.
@@ -74,6 +76,7 @@ impl Reason {
             Self::GangRoom(_) => "gang_room",
             Self::GangImpossible(_) => "gang_impossible",
             Self::GangFits { .. } => "gang_fits",
+            Self::Spared { .. } => "spared",
             Self::Ahead { .. } => "ahead",
             Self::Running { .. } => "running",
             Self::Stopping { .. } => "stopping",
@@ -131,6 +134,9 @@ impl fmt::Display for Reason {
             }
             Self::GangRoom(room) => room.write(f, true),
             Self::GangImpossible(room) => room.write(f, false),
+            Self::Spared { gang } => {
+                write!(f, "{gang} runs with fewer tasks than it may have, without this one")
+            }
             Self::GangFits { tasks, workers } => write!(
                 f,
                 "there is room for its {tasks} tasks on {workers} workers; it starts with the next round of placement"

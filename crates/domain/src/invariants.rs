@@ -1,8 +1,8 @@
 //! What must hold after every transaction, as code. Tests call it after each step; debug builds may too.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::ids::{JobId, WorkerId};
+use crate::ids::{GangId, JobId, WorkerId};
 use crate::job::Job;
 use crate::limits::MAX_AHEAD;
 use crate::phase::{Phase, Status};
@@ -29,6 +29,16 @@ pub enum Violation {
     TooManyOfKey { key: String, held: u32, limit: u32 },
     #[error("worker {worker} holds more than it has: {used:?} of {total:?}")]
     OverCommitted { worker: WorkerId, used: Box<Resources>, total: Box<Resources> },
+    #[error("gang {gang}: some tasks are {one}, others {other}")]
+    TornGang { gang: GangId, one: Status, other: Status },
+    #[error("gang {gang}: {placed} tasks are placed, but it starts with no fewer than {least}")]
+    PartlyPlaced { gang: GangId, placed: u32, least: u32 },
+    #[error("gang {gang}: {tasks} tasks are on worker {worker}, but at most {most} may")]
+    CrowdedWorker { gang: GangId, worker: WorkerId, tasks: u32, most: u32 },
+    #[error("gang {gang}: tasks that stop together have the epochs {one} and {other}")]
+    SplitEpoch { gang: GangId, one: u32, other: u32 },
+    #[error("gang {gang}: nothing of it can be alive, but no verdict has fallen")]
+    NoVerdict { gang: GangId },
     #[error("worker {worker} runs {running} jobs in {slots} slots")]
     TooManyJobs { worker: WorkerId, running: u32, slots: u32 },
 }
@@ -43,7 +53,60 @@ pub fn check(jobs: &[Job], workers: &[Worker]) -> Vec<Violation> {
     }
     check_capacity(jobs, workers, &mut found);
     check_keys(jobs, &mut found);
+    let mut gangs: BTreeMap<GangId, Vec<&Job>> = BTreeMap::new();
+    for job in jobs {
+        if let Some(gang) = &job.spec.gang {
+            gangs.entry(gang.id).or_default().push(job);
+        }
+    }
+    for (id, tasks) in gangs {
+        check_gang(id, &tasks, &mut found);
+    }
     found
+}
+
+/// A gang waits, or is placed and runs, or stops: never two of these at once, but for tasks that a round
+/// does without.
+fn check_gang(gang: GangId, tasks: &[&Job], found: &mut Vec<Violation>) {
+    let with = |wanted: Status| tasks.iter().filter(move |task| task.status() == wanted);
+    let any = |wanted: Status| with(wanted).next().is_some();
+    let spares = tasks.iter().any(|task| task.spec.gang.as_ref().is_some_and(|gang| gang.min.is_some()));
+    let torn = [
+        (Status::Running, Status::Preempting),
+        (Status::Running, Status::Preempted),
+        (Status::Reserved, Status::Preempting),
+        (Status::Reserved, Status::Preempted),
+        (Status::Blocked, Status::Reserved),
+        (Status::Blocked, Status::Running),
+    ];
+    for (one, other) in torn {
+        if any(one) && any(other) && !(spares && one == Status::Blocked) {
+            found.push(Violation::TornGang { gang, one, other });
+        }
+    }
+    let placed = (with(Status::Reserved).count() + with(Status::Running).count()) as u32;
+    let ended = tasks.iter().filter(|task| task.is_terminal()).count() as u32;
+    let least = tasks.iter().filter_map(|task| task.spec.gang.as_ref()?.min).min();
+    if let Some(least) = least.filter(|least| placed > 0 && placed + ended < *least) {
+        found.push(Violation::PartlyPlaced { gang, placed, least });
+    }
+    let mut crowd: BTreeMap<&WorkerId, u32> = BTreeMap::new();
+    for worker in tasks.iter().filter(|task| task.status().holds_capacity()).filter_map(|task| task.worker())
+    {
+        *crowd.entry(worker).or_default() += 1;
+    }
+    let most = tasks.iter().filter_map(|task| Some(task.spec.gang.as_ref()?.per_worker)).max().unwrap_or(1);
+    for (worker, tasks) in crowd.into_iter().filter(|(_, tasks)| *tasks > most) {
+        found.push(Violation::CrowdedWorker { gang, worker: worker.clone(), tasks, most });
+    }
+    let epochs: Vec<u32> = with(Status::Preempting).map(|task| task.preemption_epoch).collect();
+    let newest = tasks.iter().map(|task| task.preemption_epoch).max().unwrap_or(0);
+    if let Some(other) = epochs.iter().copied().find(|epoch| *epoch != newest) {
+        found.push(Violation::SplitEpoch { gang, one: newest, other });
+    }
+    if any(Status::Preempted) && !any(Status::Preempting) && !any(Status::Running) {
+        found.push(Violation::NoVerdict { gang });
+    }
 }
 
 /// Where jobs of one key name different limits, none of those that run may have asked for less than run.

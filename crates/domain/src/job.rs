@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, Lease, SetId, WorkerId};
-use crate::limits::OVERRUN_SLACK;
+use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, Hold, Phase, Status};
 use crate::rule::Ended;
 use crate::spec::{JobSpec, ShapeId};
@@ -65,13 +65,18 @@ pub struct Member {
 }
 
 /// A task's part in one round of its gang; the number of the round is the job's `reservation_epoch`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     /// Tasks that the round counts with.
     pub size: u32,
     /// The port that the worker keeps for the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Where the worker is reached, and the task there; empty when unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
 }
 
 /// A job with its history as far as rules need it.
@@ -114,6 +119,8 @@ pub struct Job {
     pub checkpoint_file: Option<Arc<str>>,
     /// The round of its gang that the task was placed for last.
     pub round: Option<Round>,
+    /// The worker of the round that was drained last, while the task waits.
+    pub last_worker: Option<WorkerId>,
     /// The key of the claim that the current lease was handed out for.
     pub claim_key: Option<Arc<str>>,
     /// The stored name of the spec's shape.
@@ -148,6 +155,7 @@ impl Job {
             checkpoint_at: None,
             checkpoint_file: None,
             round: None,
+            last_worker: None,
             claim_key: None,
             shape,
         }
@@ -224,11 +232,12 @@ impl Job {
                 .zip(self.started_at)
                 .map(|(timeout, started)| started + timeout + OVERRUN_SLACK),
             Phase::Pending | Phase::Held { .. } | Phase::Blocked { .. } | Phase::Reserved { .. } => None,
-            Phase::Preempting { .. }
-            | Phase::Preempted { .. }
-            | Phase::Done { .. }
-            | Phase::Failed { .. }
-            | Phase::Cancelled { .. } => return None,
+            Phase::Preempting { exit_reported_at, .. } => {
+                return exit_reported_at.map(|at| at + EXIT_EVIDENCE);
+            }
+            Phase::Preempted { .. } | Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {
+                return None;
+            }
         };
         own.into_iter().chain(deadline).min()
     }
@@ -282,6 +291,11 @@ impl Job {
         }
     }
 
+    /// Whether its gang ran without it.
+    pub const fn was_spared(&self) -> bool {
+        matches!(self.phase, Phase::Cancelled { reason: EndReason::NotNeeded, .. })
+    }
+
     /// The job whose end brought this one down, when it ended because of a dependency; else itself.
     pub fn root_cause(&self) -> JobId {
         match &self.phase {
@@ -289,10 +303,12 @@ impl Job {
                 EndReason::DependencyFailed { ancestor }
                 | EndReason::DependencyCancelled { ancestor }
                 | EndReason::Skipped { ancestor, .. } => *ancestor,
+                EndReason::Gang { stop, .. } => stop.trigger.unwrap_or(self.id),
                 EndReason::Attempt { .. }
                 | EndReason::WorkerLost { .. }
                 | EndReason::Timeout
                 | EndReason::Deadline
+                | EndReason::NotNeeded
                 | EndReason::Cancelled { .. } => self.id,
             },
             _ => self.id,

@@ -34,8 +34,10 @@ pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round};
-pub use lifecycle::{Caller, Change, Patience, Trigger, transition};
-pub use phase::{EndReason, Hold, Phase, Status, StopReason};
+pub use lifecycle::{
+    Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
+};
+pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Status, StopReason};
 pub use queue::{Queue, RateLimit};
 pub use rejection::Rejection;
 pub use resources::{Dimension, Requirement, Resources, Shortfall};
@@ -46,4 +48,4 @@ pub use spec::{
 };
 pub use time::{Span, Timestamp};
 pub use webhook::{DeadLetter, DeliveryId, DeliveryPolicy, Fate, Progress, Secret, Sent, Webhook};
-pub use worker::{Worker, WorkerStatus};
+pub use worker::{Ports, Worker, WorkerStatus};

@@ -14,6 +14,13 @@ pub const MAX_AHEAD: u32 = 64;
 /// worker should have made.
 pub const OVERRUN_SLACK: Span = Span::from_secs(2);
 
+/// An exit that was reported without proof is believed when no heartbeat contradicts it for this long: two
+/// heartbeat periods of the original worker and some slack.
+pub const EXIT_EVIDENCE: Span = Span::from_secs(12);
+
+/// The most tasks that a gang may have.
+pub const MAX_GANG: u32 = 4_096;
+
 /// A job that was lost with this many workers, one after the other, is held.
 pub const POISON_AFTER: usize = 3;
 
@@ -26,6 +33,8 @@ pub struct Timeouts {
     pub worker_stale: Span,
     /// Time a stop order may stay unanswered before the process is taken for gone.
     pub preempt: Span,
+    /// Time a worker has to claim what was reserved for it.
+    pub reservation: Span,
 }
 
 impl Default for Timeouts {
@@ -34,6 +43,7 @@ impl Default for Timeouts {
             job_heartbeat: Span::from_secs(30),
             worker_stale: Span::from_secs(60),
             preempt: Span::from_secs(45),
+            reservation: Span::from_secs(30),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobId, WorkerId};
 use crate::job::Exit;
 use crate::rule::{Needs, Rule};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Why a job is kept from starting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,81 @@ pub enum StopReason {
     Timeout,
     /// The job's deadline has passed.
     Deadline,
+    /// To make room; it comes back at no cost.
+    Preempt {
+        message: Option<String>,
+    },
+    /// Its gang stops.
+    Gang(GangStop),
+}
+
+impl StopReason {
+    /// Whether the job may be started again after the stop.
+    pub const fn comes_back(&self) -> bool {
+        match self {
+            Self::Cancel { .. } | Self::Deadline => false,
+            Self::Timeout | Self::Preempt { .. } => true,
+            Self::Gang(stop) => stop.restart.is_some(),
+        }
+    }
+}
+
+/// What went wrong with one task, so that its gang stops.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GangCause {
+    Failed {
+        exit: Exit,
+        message: Option<String>,
+    },
+    WorkerLost {
+        worker: Option<WorkerId>,
+    },
+    Timeout,
+    /// Its worker handed it back.
+    Released {
+        worker: Option<WorkerId>,
+    },
+    /// The worker that it was placed on did not take it.
+    NotClaimed {
+        worker: WorkerId,
+    },
+    MadeRoom {
+        message: Option<String>,
+    },
+}
+
+/// Why a gang stops, because of which task, and whether it starts again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GangStop {
+    pub trigger: Option<JobId>,
+    pub rank: Option<u32>,
+    pub cause: GangCause,
+    /// The pause before the next round; `None` when there is none.
+    pub restart: Option<Span>,
+}
+
+impl fmt::Display for GangStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rank {
+            Some(rank) => write!(f, "rank {rank} of the gang ")?,
+            None => f.write_str("the gang ")?,
+        }
+        match &self.cause {
+            GangCause::Failed { exit, message: None } => write!(f, "failed: {exit}"),
+            GangCause::Failed { exit, message: Some(message) } if *exit == Exit::default() => {
+                write!(f, "failed: {message}")
+            }
+            GangCause::Failed { exit, message: Some(message) } => write!(f, "failed: {exit}: {message}"),
+            GangCause::WorkerLost { worker: Some(worker) } => write!(f, "was lost with worker {worker}"),
+            GangCause::WorkerLost { worker: None } => f.write_str("was lost with its worker"),
+            GangCause::Timeout => f.write_str("ran longer than it may"),
+            GangCause::Released { worker: Some(worker) } => write!(f, "was handed back by worker {worker}"),
+            GangCause::Released { worker: None } => f.write_str("was handed back by its worker"),
+            GangCause::NotClaimed { worker } => write!(f, "was not taken by worker {worker} in time"),
+            GangCause::MadeRoom { message: Some(message) } => f.write_str(message),
+            GangCause::MadeRoom { message: None } => f.write_str("made room"),
+        }
+    }
 }
 
 impl fmt::Display for StopReason {
@@ -50,6 +125,9 @@ impl fmt::Display for StopReason {
             Self::Cancel { message: Some(message) } => write!(f, "cancelled: {message}"),
             Self::Timeout => f.write_str("timeout"),
             Self::Deadline => f.write_str("deadline passed"),
+            Self::Preempt { message: None } => f.write_str("preempted"),
+            Self::Preempt { message: Some(message) } => write!(f, "preempted: {message}"),
+            Self::Gang(stop) => stop.fmt(f),
         }
     }
 }
@@ -84,6 +162,13 @@ pub enum EndReason {
     Cancelled {
         message: Option<String>,
     },
+    /// Its gang failed; `partial` when it could not start again because a task had ended before.
+    Gang {
+        stop: GangStop,
+        partial: bool,
+    },
+    /// Its gang ran without it.
+    NotNeeded,
 }
 
 impl fmt::Display for EndReason {
@@ -105,6 +190,11 @@ impl fmt::Display for EndReason {
             }
             Self::Cancelled { message: None } => f.write_str("cancelled"),
             Self::Cancelled { message: Some(message) } => write!(f, "cancelled: {message}"),
+            Self::Gang { stop, partial: false } => stop.fmt(f),
+            Self::Gang { stop, partial: true } => {
+                write!(f, "{stop}; other tasks had ended before, so the gang cannot start again")
+            }
+            Self::NotNeeded => f.write_str("its gang ran without it"),
         }
     }
 }

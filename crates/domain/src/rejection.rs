@@ -1,6 +1,6 @@
 //! Every "no" of the rules, typed. The API maps each to one status and one stable code.
 
-use crate::ids::{JobId, Lease, SetId, WebhookId, WorkerId};
+use crate::ids::{GangId, JobId, Lease, SetId, WebhookId, WorkerId};
 use crate::phase::Status;
 
 /// Why a command was refused. A refused command has changed nothing.
@@ -26,6 +26,12 @@ pub enum Rejection {
     NotPending { status: Status },
     #[error("a gang task starts only with its gang")]
     GangTask,
+    #[error("gang not found")]
+    GangNotFound { id: GangId },
+    #[error("the gang cannot be placed: {task} is {status}")]
+    GangNotReady { task: JobId, status: Status },
+    #[error("reservation {given} is over: the gang is now at {current}")]
+    StaleReservation { given: u32, current: u32 },
     #[error("job already ended as {status}")]
     AlreadyEnded { status: Status },
     #[error("job is {status}, it does not wait for dependencies")]

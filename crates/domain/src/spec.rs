@@ -162,6 +162,7 @@ pub struct JobSpec {
     pub signal_scope: Option<SignalScope>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_default_launch(launch: &Launch) -> bool {
     *launch == Launch::default()
 }

@@ -43,6 +43,24 @@ pub struct Worker {
     /// How jobs fared on it lately.
     #[serde(default)]
     pub health: Health,
+    /// Ports that it keeps free for gangs.
+    #[serde(default)]
+    pub ports: Ports,
+}
+
+/// Ports that a worker keeps free for tasks of gangs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ports {
+    pub kept: Vec<u16>,
+    /// Those of them that were promised to a task and that it has not given free yet.
+    pub promised: Vec<u16>,
+}
+
+impl Ports {
+    pub const fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.promised.is_empty()
+    }
 }
 
 impl Worker {
@@ -51,6 +69,32 @@ impl Worker {
     #[must_use]
     pub fn re_registered(self, earlier: &Self) -> Self {
         Self { registered_at: earlier.registered_at, health: earlier.health.clone(), ..self }
+    }
+
+    /// Takes note of the ports that the worker keeps free now; one that was promised and that it no longer
+    /// keeps was given to its task.
+    pub fn keeps_ports(&mut self, ports: &[u16]) {
+        self.ports.kept = ports.to_vec();
+        self.ports.promised.retain(|port| ports.contains(port));
+    }
+
+    /// Promises one of the free ports to a task.
+    pub fn take_port(&mut self) -> Option<u16> {
+        let promised = &mut self.ports.promised;
+        let port = self.ports.kept.iter().copied().find(|port| !promised.contains(port))?;
+        promised.push(port);
+        Some(port)
+    }
+
+    /// Name or address under which it is reached: what it was told to say, without the port.
+    pub fn host(&self) -> &str {
+        let (host, port) = self.exec_addr.rsplit_once(':').unwrap_or((&self.exec_addr, ""));
+        if port.parse::<u16>().is_ok() { host } else { &self.exec_addr }
+    }
+
+    /// The port that it was told to say, if any.
+    pub fn told_port(&self) -> Option<u16> {
+        self.exec_addr.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
     }
 
     /// A sign of life: the worker is active again, whatever it was.

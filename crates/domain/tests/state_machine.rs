@@ -49,7 +49,7 @@ fn report(kind: ReportKind) -> Trigger {
 }
 
 fn claim() -> Trigger {
-    Trigger::Claim { worker: Some(WorkerId::new("w")) }
+    Trigger::Claim { worker: Some(WorkerId::new("w")), key: None }
 }
 
 fn hold() -> Trigger {
@@ -114,6 +114,7 @@ fn named_triggers() -> Vec<(&'static str, Trigger)> {
         ("deadline", Trigger::Expire),
         ("ran too long", Trigger::Overrun),
         ("cancel", cancel()),
+        ("preempt", Trigger::Preempt { message: None }),
         ("retry", Trigger::Retry { needs: Needs::default() }),
     ]
 }
@@ -194,7 +195,10 @@ fn a_gang_task_never_leaves_through_the_pending_path() {
         Phase::Blocked { needs: Needs::all_success(1) },
         NOW,
     );
-    assert_eq!(transition(&mut task, &ended(Ended::Done), NOW), Ok(Change::Touched));
+    assert_eq!(
+        transition(&mut task, &ended(Ended::Done), NOW),
+        Ok(Change::Happened(muster_domain::EventKind::Unblocked))
+    );
     assert_eq!(task.status(), Status::Blocked, "it waits for its gang");
     task.phase = Phase::Pending;
     assert!(transition(&mut task, &claim(), NOW).is_err());
@@ -212,7 +216,8 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         Just(ReportKind::Failed),
         Just(ReportKind::TimedOut),
         Just(ReportKind::Released),
-        Just(ReportKind::Preempted)
+        Just(ReportKind::Preempted),
+        Just(ReportKind::Finished)
     ];
     let exit = Exit { code: Some(1), signal: None };
     let report = (any_caller(), kind).prop_map(move |(caller, kind)| Trigger::Report {
@@ -227,11 +232,11 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         1 => any::<bool>().prop_map(|cancelled| {
             ended(if cancelled { Ended::Cancelled } else { Ended::Failed })
         }),
-        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker }),
+        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None }),
         4 => report,
         1 => any_caller().prop_map(|caller| Trigger::Heartbeat { caller }),
         1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::StopAcknowledged { caller, epoch }),
-        1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::SaveCheckpoint { caller, epoch, bytes: 1 }),
+        1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::SaveCheckpoint { caller, epoch: Some(epoch), bytes: 1, file: None }),
         1 => Just(Trigger::Silence { patience: impatient() }),
         1 => Just(Trigger::StopOverdue { patience: impatient() }),
         1 => Just(Trigger::Due),

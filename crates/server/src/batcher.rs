@@ -299,6 +299,9 @@ impl Committer {
             journal::note(event);
             parts.ended.committed(event);
         }
+        for note in &applied.gangs {
+            parts.metrics.gangs.note(note);
+        }
         for answer in &applied.answers {
             if matches!(answer, Err(rejection) if rejection.is_stale_report()) {
                 parts.metrics.stale_report();

@@ -10,11 +10,11 @@ use crate::error::ApiError;
 use crate::testing::{FakeStore, running_job, start_batcher};
 
 fn beat(name: &str) -> Command {
-    Command::WorkerHeartbeat { worker: WorkerId::new(name) }
+    Command::WorkerHeartbeat { worker: WorkerId::new(name), ports: None }
 }
 
 fn claim() -> Command {
-    Command::Claim(Ask { worker: None, max: 5, ahead: 0 })
+    Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: None, again: false })
 }
 
 fn submit(batcher: &Batcher, command: Command) -> tokio::task::JoinHandle<Result<Outcome, ApiError>> {

@@ -113,11 +113,6 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method Not Allowed")
     }
 
-    pub fn gangs_unsupported() -> Self {
-        Self::new(StatusCode::NOT_IMPLEMENTED, "gangs_unsupported", "gang scheduling not supported")
-            .at("gang_size")
-    }
-
     pub fn store_unavailable() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "store unavailable").retry_in(1)
     }
@@ -177,6 +172,9 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::NotStopping { .. } => (S::CONFLICT, "job_not_stopping", None),
         Rejection::EpochMismatch { .. } => (S::CONFLICT, "epoch_mismatch", Some("epoch")),
         Rejection::NotPending { .. } => (S::CONFLICT, "job_not_pending", None),
+        Rejection::GangNotFound { .. } => (S::NOT_FOUND, "gang_not_found", None),
+        Rejection::GangNotReady { .. } => (S::CONFLICT, "gang_not_ready", None),
+        Rejection::StaleReservation { .. } => (S::CONFLICT, "stale_reservation", Some("reservation_epoch")),
         Rejection::GangTask => (S::CONFLICT, "gang_task", None),
         Rejection::AlreadyEnded { .. } => (S::CONFLICT, "job_ended", None),
         Rejection::NotBlocked { .. } => (S::CONFLICT, "job_not_blocked", None),

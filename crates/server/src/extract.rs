@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
-use muster_domain::{Caller, JobId, SetId, WorkerId};
+use muster_domain::{Caller, GangId, JobId, SetId, WorkerId};
 use serde::Serialize;
 
 use crate::app::Shared;
@@ -90,6 +90,19 @@ impl FromRequestParts<Shared> for SetPath {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let segment = path_segment(parts, app).await;
         segment.and_then(|text| text.parse().ok()).map(Self).ok_or_else(ApiError::set_not_found)
+    }
+}
+
+/// The gang that the path names.
+#[derive(Debug)]
+pub(crate) struct GangPath(pub(crate) GangId);
+
+impl FromRequestParts<Shared> for GangPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let segment = path_segment(parts, app).await;
+        segment.and_then(|text| text.parse().ok()).map(Self).ok_or_else(ApiError::gang_not_found)
     }
 }
 

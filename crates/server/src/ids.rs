@@ -1,11 +1,16 @@
 //! Fresh identifiers. The only place that asks for randomness.
 
-use muster_domain::{JobId, SetId, WebhookId};
+use muster_domain::{GangId, JobId, SetId, WebhookId};
 use uuid::Uuid;
 
 /// The id of a new job.
 pub(crate) fn job() -> JobId {
     JobId::from_random(rand::random())
+}
+
+/// The id of a new gang.
+pub(crate) fn gang() -> GangId {
+    GangId::from_random(rand::random())
 }
 
 /// The id of a new pipeline or array.

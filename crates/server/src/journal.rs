@@ -59,6 +59,8 @@ pub(crate) fn note(event: &Event) {
             EndReason::Attempt { .. }
             | EndReason::Cancelled { .. }
             | EndReason::Skipped { .. }
+            | EndReason::Gang { .. }
+            | EndReason::NotNeeded
             | EndReason::WorkerLost { .. } => {}
         },
         EventKind::WorkerOffline => {
@@ -88,6 +90,9 @@ pub(crate) fn note(event: &Event) {
         | EventKind::Requeued { .. }
         | EventKind::Done { .. }
         | EventKind::StopRequested { .. }
+        | EventKind::Reserved { .. }
+        | EventKind::Unreserved { .. }
+        | EventKind::Drained { .. }
         | EventKind::Cancelled { .. }
         | EventKind::CheckpointSaved { .. }
         | EventKind::WorkerRegistered => {}

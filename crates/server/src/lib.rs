@@ -15,6 +15,7 @@ pub mod duration;
 mod edge;
 pub mod error;
 mod extract;
+mod gang_submission;
 mod health;
 mod ids;
 mod journal;

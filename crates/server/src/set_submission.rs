@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::submission::{SubmitBody, check_text};
-use crate::{clock, ids, lenient};
+use crate::{clock, gang_submission, ids, lenient};
 
 /// Jobs of steps that exist already, by the step's name.
 pub(crate) type Existing = BTreeMap<String, Vec<String>>;
@@ -120,7 +120,10 @@ impl Pipeline<'_> {
                 ApiError { message: message.into(), ..error }
             })?;
         }
-        Ok(jobs)
+        if gang_submission::count(&jobs) > self.config.limits.batch_items {
+            return Err(ApiError::over_limit("steps", self.config.limits.batch_items, "jobs"));
+        }
+        Ok(gang_submission::spread(jobs))
     }
 
     fn add(&self, set: SetId, step: &Step, named: &Existing, jobs: &mut Vec<NewJob>) -> Result<(), ApiError> {
@@ -216,6 +219,10 @@ impl Array {
         };
         let job = NewJob { reference: None, ..self.job };
         let jobs = elements(id, &job, &Arc::new(spec), self.elements, config)?;
+        if gang_submission::count(&jobs) > config.limits.batch_items {
+            return Err(ApiError::over_limit("gang_size", config.limits.batch_items, "tasks in all"));
+        }
+        let jobs = gang_submission::spread(jobs);
         Ok((id, Submit { jobs, atomic: true, set: Some(SetPart::New(set)) }))
     }
 }

@@ -10,6 +10,7 @@ use muster_store::NewJob;
 use crate::conditions::{self, ConcurrencyBody, RetryBody, UniqueBody};
 use crate::config::{Limits, ServerConfig};
 use crate::error::ApiError;
+use crate::gang_submission::{self, GangFields};
 use crate::ids;
 use crate::lenient::lenient_object;
 
@@ -46,6 +47,13 @@ lenient_object! {
         max_retries: i64 = "max_retries",
         grace_seconds: i64 = "grace_seconds",
         gang_size: i64 = "gang_size",
+        gang_min: i64 = "gang_min",
+        tasks_per_worker: i64 = "tasks_per_worker",
+        gang_policy: String = "gang_policy",
+        launch: String = "launch",
+        slurm_env: bool = "slurm_env",
+        on_preempt_exit0: String = "on_preempt_exit0",
+        signal_scope: String = "signal_scope",
         idempotency_key: String = "idempotency_key",
         timeout_seconds: f64 = "timeout_seconds" | "timeout",
         not_before: String = "not_before",
@@ -128,9 +136,13 @@ impl SubmitBody {
     pub(crate) fn into_new_job(mut self, config: &ServerConfig) -> Result<NewJob, ApiError> {
         let limits = &config.limits;
         let program = self.program(limits)?;
-        if self.gang_size.is_some_and(|size| size > 1) {
-            return Err(ApiError::gangs_unsupported());
-        }
+        let gang = GangFields {
+            size: self.gang_size,
+            min: self.gang_min,
+            per_worker: self.tasks_per_worker,
+            policy: self.gang_policy.take(),
+        };
+        let gang = gang.check()?;
         let depends_on = self.depends_on.take().unwrap_or_default();
         if depends_on.len() > limits.dependencies {
             return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
@@ -138,8 +150,17 @@ impl SubmitBody {
         let reference = optional("ref", self.reference.take(), limits.name)?;
         let rules = conditions::rules(&depends_on, self.rule.take(), self.rules.take())?;
         let hold = self.hold.unwrap_or(false).then_some(Hold::Asked { message: None });
-        let spec = self.spec(program, config)?;
-        Ok(NewJob { id: ids::job(), spec: Arc::new(spec), hold, reference, depends_on, rules, member: None })
+        let spec = JobSpec { gang, ..self.spec(program, config)? };
+        Ok(NewJob {
+            id: ids::job(),
+            spec: Arc::new(spec),
+            hold,
+            reference,
+            depends_on,
+            rules,
+            member: None,
+            first_task: None,
+        })
     }
 
     fn program(&mut self, limits: &Limits) -> Result<Program, ApiError> {
@@ -196,9 +217,9 @@ impl SubmitBody {
             idempotency_key: optional("idempotency_key", self.idempotency_key, limits.name)?,
             gang: None,
             gangs: BTreeMap::new(),
-            launch: muster_domain::Launch::default(),
-            exit0_finishes: false,
-            signal_scope: None,
+            launch: gang_submission::launch(self.launch.as_deref(), self.slurm_env.unwrap_or(false))?,
+            exit0_finishes: gang_submission::exit0_finishes(self.on_preempt_exit0.as_deref())?,
+            signal_scope: gang_submission::scope(self.signal_scope.as_deref())?,
         })
     }
 }

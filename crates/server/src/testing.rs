@@ -70,8 +70,12 @@ impl FakeStore {
             Command::Claim(ask) => {
                 let mut jobs = self.jobs.lock().unwrap();
                 let count = jobs.len().min(ask.max as usize);
-                let claimed =
-                    jobs.drain(..count).map(|job| Claimed { job, checkpoint: None, inputs: Vec::new() });
+                let claimed = jobs.drain(..count).map(|job| Claimed {
+                    job,
+                    checkpoint: None,
+                    inputs: Vec::new(),
+                    peers: Vec::new(),
+                });
                 Outcome::Claimed(claimed.collect())
             }
             _ => Outcome::WorkerSeen,

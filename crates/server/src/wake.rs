@@ -25,6 +25,16 @@ pub(crate) struct WakeHub {
     /// The earliest alarm that the reaper has not seen, in microseconds; the greatest number when there is none.
     alarm: AtomicI64,
     reaper: Notify,
+    /// Changes with every commit that may let a gang be placed.
+    gangs: AtomicU64,
+    planner: Notify,
+}
+
+/// What the planner has seen of the wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlanMark {
+    work: u64,
+    gangs: u64,
 }
 
 impl WakeHub {
@@ -36,6 +46,8 @@ impl WakeHub {
             events: watch::Sender::new(0),
             alarm: AtomicI64::new(i64::MAX),
             reaper: Notify::new(),
+            gangs: AtomicU64::new(0),
+            planner: Notify::new(),
         }
     }
 
@@ -54,12 +66,35 @@ impl WakeHub {
         if wake.work || !wake.stops.is_empty() {
             self.dispatcher.notify_one();
         }
+        if wake.gangs {
+            self.gangs.fetch_add(1, Ordering::AcqRel);
+        }
+        if wake.work || wake.gangs {
+            self.planner.notify_one();
+        }
         if let Some(alarm) = wake.alarm {
             self.alarm.fetch_min(alarm.as_micros(), Ordering::AcqRel);
             self.reaper.notify_one();
         }
         if wake.events {
             self.events.send_modify(|generation| *generation += 1);
+        }
+    }
+
+    /// Where the wake-ups stand, for [`WakeHub::plan_wanted`].
+    pub(crate) fn plan_mark(&self) -> PlanMark {
+        let (work, gangs) = (self.work.load(Ordering::Acquire), self.gangs.load(Ordering::Acquire));
+        PlanMark { work, gangs }
+    }
+
+    /// Waits until a gang may be placed: one changed since `seen`, or, while some wait for room, anything did.
+    pub(crate) async fn plan_wanted(&self, seen: PlanMark, waiting: bool) {
+        loop {
+            let now = self.plan_mark();
+            if now.gangs != seen.gangs || (waiting && now.work != seen.work) {
+                return;
+            }
+            self.planner.notified().await;
         }
     }
 

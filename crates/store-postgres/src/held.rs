@@ -54,14 +54,15 @@ impl PostgresTx {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
                           (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting'), \
-                          (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL)";
+                          (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL), \
+                          (SELECT min(reserved_at) FROM jobs WHERE status = 'reserved')";
         let rows = self.query(OPERATION, sql, &[]).await?;
         let Some(row) = rows.first() else { return Ok(Oldest::default()) };
         let time = |column: usize| {
             let micros = row.try_get::<_, Option<i64>>(column).map_err(during(OPERATION))?;
             Ok(micros.map(Timestamp::from_micros))
         };
-        Ok(Oldest { sign: time(0)?, stop: time(1)?, alarm: time(2)? })
+        Ok(Oldest { sign: time(0)?, stop: time(1)?, alarm: time(2)?, reservation: time(3)? })
     }
 
     pub(crate) async fn select_finished(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {

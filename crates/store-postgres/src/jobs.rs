@@ -15,13 +15,13 @@ use crate::tx::{Done, PostgresTx, Target};
 
 const DRAW: &str = "SELECT array_agg(nextval('jobs_seq_seq')) FROM generate_series(1, $1::bigint)";
 
-const INSERT: Target<38> = Target {
+const INSERT: Target<39> = Target {
     operation: "insert jobs",
     sql: "COPY jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, \
           created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, \
           waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, \
           idempotency_key, gang_id, reason, tags, spec, alarm_at, extra, \
-          concurrency_key, unique_key, set_id, step, set_index) FROM STDIN BINARY",
+          concurrency_key, unique_key, set_id, step, set_index, gang_index) FROM STDIN BINARY",
     types: [
         Type::INT8,
         Type::UUID,
@@ -61,6 +61,7 @@ const INSERT: Target<38> = Target {
         Type::UUID,
         Type::TEXT,
         Type::INT4,
+        Type::INT4,
     ],
 };
 
@@ -97,7 +98,7 @@ impl<'j> NewRow<'j> {
         Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags }
     }
 
-    fn fields(&self) -> [&(dyn ToSql + Sync); 38] {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 39] {
         let row = &self.row;
         [
             &row.seq,
@@ -138,6 +139,7 @@ impl<'j> NewRow<'j> {
             &row.set_id,
             &row.step,
             &row.set_index,
+            &row.gang_index,
         ]
     }
 }

@@ -9,6 +9,7 @@
 
 mod error;
 mod events;
+mod gangs;
 mod gates;
 mod held;
 mod jobs;

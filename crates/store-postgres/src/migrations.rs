@@ -30,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "lists_beside_history",
         sql: include_str!("../migrations/0004_lists_beside_history.sql"),
     },
+    Migration { version: 5, name: "gangs", sql: include_str!("../migrations/0005_gangs.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use muster_domain::{
-    Event, EventKind, Health, Job, JobId, Shape, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
+    Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
+    WorkerStatus,
 };
 use muster_store::StoreError;
 use muster_store::row::JobRow;
@@ -25,6 +26,9 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
     jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
     jobs.set_id, jobs.step, jobs.set_index";
+
+/// How many they are: where what a query adds to them begins.
+pub(crate) const JOB_COLUMN_COUNT: usize = 37;
 
 /// Rows as columns: what `unnest` takes.
 pub(crate) fn column<'r, T>(rows: &'r [JobRow], value: impl Fn(&'r JobRow) -> T) -> Vec<T> {
@@ -108,6 +112,8 @@ fn read_job_row(row: &Row) -> Result<(String, Option<String>, JobRow), tokio_pos
         name: row.try_get(25)?,
         idempotency_key: row.try_get(26)?,
         gang_id: row.try_get(27)?,
+        // The specification has it too.
+        gang_index: None,
         reason: row.try_get(28)?,
         spec: row.try_get(29)?,
         alarm_at: row.try_get(30)?,
@@ -128,7 +134,7 @@ pub(crate) fn read_ids(operation: &'static str, rows: &[Row]) -> Result<Vec<JobI
 
 /// The columns of a worker, in the order of [`read_worker`].
 pub(crate) const WORKER_COLUMNS: &str = "id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at, health";
+    last_heartbeat, registered_at, health, ports";
 
 pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
     let fail = during("read a worker");
@@ -151,6 +157,10 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
         health: match row.try_get::<_, Option<String>>(10).map_err(&fail)? {
             Some(text) => from_json(&text, &id)?,
             None => Health::default(),
+        },
+        ports: match row.try_get::<_, Option<String>>(11).map_err(&fail)? {
+            Some(text) => from_json(&text, &id)?,
+            None => Ports::default(),
         },
         id: WorkerId::new(id),
     })

@@ -87,6 +87,8 @@ impl PostgresStore {
             | Query::Webhooks { .. }
             | Query::DeadLetters(_)
             | Query::Sets(_)
+            | Query::Gang(_)
+            | Query::Gangs(_)
             | Query::CancelPreview(_)
             | Query::Finished { .. }
             | Query::Why(_) => Scope::Snapshot,

@@ -9,11 +9,12 @@ use std::pin::pin;
 use deadpool_postgres::{Client, ClientWrapper, Object};
 use futures::future::try_join;
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp,
-    Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId,
+    Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
     Counts, Edge, EventFilter, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
+    WaitingGang,
 };
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -332,6 +333,34 @@ impl Tx for PostgresTx {
 
     async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
         self.remove_empty_sets(before, limit).await
+    }
+
+    async fn gang_tasks(&mut self, gangs: &[GangId]) -> Done<Vec<Job>> {
+        self.select_gang_tasks(gangs).await
+    }
+
+    async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>> {
+        self.select_siblings(ids).await
+    }
+
+    async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>> {
+        self.select_waiting_gangs(limit).await
+    }
+
+    async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>> {
+        self.select_stale_gangs(before, limit).await
+    }
+
+    async fn lock_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        self.select_and_lock_reserved(workers).await
+    }
+
+    async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
+        self.select_running(worker).await
+    }
+
+    async fn gangs(&mut self, before_seq: Option<u64>, limit: usize) -> Done<Vec<(u64, GangId)>> {
+        self.select_gangs(before_seq, limit).await
     }
 
     async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {

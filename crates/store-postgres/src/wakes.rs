@@ -29,6 +29,8 @@ struct Payload {
     instance: u64,
     #[serde(rename = "w", skip_serializing_if = "is_false")]
     work: bool,
+    #[serde(rename = "g", skip_serializing_if = "is_false")]
+    gangs: bool,
     #[serde(rename = "e", skip_serializing_if = "is_false")]
     events: bool,
     /// The earliest alarm, in microseconds since the epoch.
@@ -57,6 +59,7 @@ pub(crate) fn notification(instance: u64, wake: &Wake) -> Option<String> {
     let mut payload = Payload {
         instance,
         work: wake.work,
+        gangs: wake.gangs,
         events: wake.events,
         alarm: wake.alarm.map(Timestamp::as_micros),
         stops,
@@ -125,7 +128,13 @@ impl Listener {
                 let stops = if missed { workers_to_stop(&line.client).await } else { Vec::new() };
                 self.line = Some(line);
                 self.pause = FIRST_PAUSE;
-                missed.then_some(Wake { work: true, events: true, alarm: Some(Timestamp::default()), stops })
+                missed.then_some(Wake {
+                    work: true,
+                    gangs: true,
+                    events: true,
+                    alarm: Some(Timestamp::default()),
+                    stops,
+                })
             }
             Err(error) => {
                 // Also an instance that could not listen from the start has missed what was said.
@@ -171,6 +180,7 @@ fn merge(wake: &mut Wake, own: u64, text: &str) -> bool {
         return false;
     }
     wake.merge(Wake {
+        gangs: payload.gangs,
         work: payload.work,
         events: payload.events,
         alarm: payload.alarm.map(Timestamp::from_micros),
@@ -217,7 +227,7 @@ mod tests {
 
     fn wake(stops: usize) -> Wake {
         let stops = (0..stops).map(|number| WorkerId::new(format!("worker-{number:04}"))).collect();
-        Wake { work: true, events: false, alarm: Some(Timestamp::from_micros(5)), stops }
+        Wake { work: true, gangs: false, events: false, alarm: Some(Timestamp::from_micros(5)), stops }
     }
 
     #[test]

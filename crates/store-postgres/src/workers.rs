@@ -6,15 +6,15 @@ use crate::row::{self, WORKER_COLUMNS, storable, storable_option, to_json, worke
 use crate::tx::{Done, PostgresTx};
 
 const PUT: &str = "INSERT INTO workers (id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at, health) \
-    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at, health \
+    last_heartbeat, registered_at, health, ports) \
+    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at, health, ports \
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], \
-    $8::text[], $9::bigint[], $10::bigint[], $11::text[]) AS new (id, exec_addr, resources, tags, slots, hostname, version, \
-    status, last_heartbeat, registered_at, health) ORDER BY id \
+    $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[]) AS new (id, exec_addr, resources, tags, slots, hostname, version, \
+    status, last_heartbeat, registered_at, health, ports) ORDER BY id \
     ON CONFLICT (id) DO UPDATE SET exec_addr = excluded.exec_addr, resources = excluded.resources, \
     tags = excluded.tags, slots = excluded.slots, hostname = excluded.hostname, version = excluded.version, \
     status = excluded.status, last_heartbeat = excluded.last_heartbeat, registered_at = excluded.registered_at, \
-    health = excluded.health";
+    health = excluded.health, ports = excluded.ports";
 
 fn column<'w, T>(workers: &'w [Worker], value: impl Fn(&'w Worker) -> T) -> Vec<T> {
     workers.iter().map(value).collect()
@@ -38,6 +38,8 @@ impl PostgresTx {
         let tags = workers.iter().map(|worker| to_json(&worker.tags)).collect::<Done<Vec<_>>>()?;
         let health =
             |worker: &Worker| (!worker.health.is_clean()).then(|| to_json(&worker.health)).transpose();
+        let ports = |worker: &Worker| (!worker.ports.is_empty()).then(|| to_json(&worker.ports)).transpose();
+        let ports = workers.iter().map(ports).collect::<Done<Vec<Option<String>>>>()?;
         let health = workers.iter().map(health).collect::<Done<Vec<Option<String>>>>()?;
         self.execute(
             "put workers",
@@ -54,6 +56,7 @@ impl PostgresTx {
                 &column(workers, |worker| worker.last_heartbeat.as_micros()),
                 &column(workers, |worker| worker.registered_at.as_micros()),
                 &health,
+                &ports,
             ],
         )
         .await?;

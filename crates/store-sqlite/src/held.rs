@@ -8,7 +8,7 @@ use crate::error::during;
 use crate::row::{self, JOB_COLUMNS};
 use crate::tx::{Done, SqliteTx};
 
-fn sql_limit(limit: usize) -> i64 {
+pub(crate) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
@@ -62,13 +62,19 @@ impl SqliteTx<'_> {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
                           (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting'), \
-                          (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL)";
+                          (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL), \
+                          (SELECT min(reserved_at) FROM jobs WHERE status = 'reserved')";
         let mut statement = self.statement(OPERATION, sql)?;
         let time = |row: &Row<'_>, column: usize| {
             row.get::<_, Option<i64>>(column).map(|micros| micros.map(Timestamp::from_micros))
         };
         let oldest = statement.query_row([], |row| {
-            Ok(Oldest { sign: time(row, 0)?, stop: time(row, 1)?, alarm: time(row, 2)? })
+            Ok(Oldest {
+                sign: time(row, 0)?,
+                stop: time(row, 1)?,
+                alarm: time(row, 2)?,
+                reservation: time(row, 3)?,
+            })
         });
         oldest.map_err(during(OPERATION))
     }

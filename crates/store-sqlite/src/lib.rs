@@ -8,6 +8,7 @@
 mod connection;
 mod error;
 mod events;
+mod gangs;
 mod gates;
 mod held;
 mod jobs;

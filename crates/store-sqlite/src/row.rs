@@ -3,7 +3,8 @@
 //! Guarantee: what is written here is read back equal.
 
 use muster_domain::{
-    Event, EventKind, Health, Job, JobId, Shape, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
+    Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
+    WorkerStatus,
 };
 use muster_store::StoreError;
 use muster_store::row::JobRow;
@@ -23,13 +24,16 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
     jobs.set_id, jobs.step, jobs.set_index";
 
+/// How many they are: where what a query adds to them begins.
+pub(crate) const JOB_COLUMN_COUNT: usize = 37;
+
 pub(crate) const INSERT_JOB: &str = "INSERT INTO jobs (seq, id, status, priority, shape, attempts, lease, \
     preemption_epoch, reservation_epoch, created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, \
     drain_started_at, done_at, waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, \
     worker_id, queue, name, idempotency_key, gang_id, reason, spec, alarm_at, extra, concurrency_key, \
-    unique_key, set_id, step, set_index) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
+    unique_key, set_id, step, set_index, gang_index) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
     ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, \
-    ?31, ?32, ?33, ?34, ?35, ?36, ?37)";
+    ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38)";
 
 /// Names only what may change, so that indexes on the rest are left alone.
 pub(crate) const UPDATE_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, \
@@ -86,6 +90,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.set_id.map(Uuid::into_bytes),
         row.step,
         row.set_index,
+        row.gang_index,
     ]);
     inserted.map(|_| ()).map_err(during("insert jobs"))
 }
@@ -175,6 +180,8 @@ fn read_job_row(row: &Row<'_>) -> Result<(String, Option<String>, JobRow), rusql
         name: row.get(25)?,
         idempotency_key: row.get(26)?,
         gang_id: row.get(27)?,
+        // The specification has it too.
+        gang_index: None,
         reason: row.get(28)?,
         spec: row.get(29)?,
         alarm_at: row.get(30)?,
@@ -195,7 +202,7 @@ pub(crate) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, rusqlite::Er
 
 /// The columns of a worker, in the order of [`read_worker`] and [`insert_worker`].
 pub(crate) const WORKER_COLUMNS: &str = "id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at, health";
+    last_heartbeat, registered_at, health, ports";
 
 pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> Result<(), StoreError> {
     let inserted = statement.execute(params![
@@ -210,6 +217,7 @@ pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> R
         worker.last_heartbeat.as_micros(),
         worker.registered_at.as_micros(),
         if worker.health.is_clean() { None } else { Some(to_json(&worker.health)?) },
+        if worker.ports.is_empty() { None } else { Some(to_json(&worker.ports)?) },
     ]);
     inserted.map(|_| ()).map_err(during("put workers"))
 }
@@ -234,6 +242,10 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
         health: match row.get::<_, Option<String>>(10).map_err(&fail)? {
             Some(text) => from_json(&text, &id)?,
             None => Health::default(),
+        },
+        ports: match row.get::<_, Option<String>>(11).map_err(&fail)? {
+            Some(text) => from_json(&text, &id)?,
+            None => Ports::default(),
         },
         id: WorkerId::new(id),
     })

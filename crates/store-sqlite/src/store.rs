@@ -76,6 +76,8 @@ impl Store for SqliteStore {
             Query::Jobs(_)
             | Query::Events(_)
             | Query::Sets(_)
+            | Query::Gang(_)
+            | Query::Gangs(_)
             | Query::CancelPreview(_)
             | Query::Finished { .. } => &self.lists,
             Query::Job(_)

@@ -5,11 +5,12 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId, Timestamp,
-    Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId,
+    Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
     Counts, Edge, EventFilter, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
+    WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -217,6 +218,34 @@ impl Tx for SqliteTx<'_> {
 
     async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
         self.remove_empty_sets(before, limit)
+    }
+
+    async fn gang_tasks(&mut self, gangs: &[GangId]) -> Done<Vec<Job>> {
+        self.select_gang_tasks(gangs)
+    }
+
+    async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>> {
+        self.select_siblings(ids)
+    }
+
+    async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>> {
+        self.select_waiting_gangs(limit)
+    }
+
+    async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>> {
+        self.select_stale_gangs(before, limit)
+    }
+
+    async fn lock_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        self.select_reserved(workers)
+    }
+
+    async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
+        self.select_running(worker)
+    }
+
+    async fn gangs(&mut self, before_seq: Option<u64>, limit: usize) -> Done<Vec<(u64, GangId)>> {
+        self.select_gangs(before_seq, limit)
     }
 
     async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {

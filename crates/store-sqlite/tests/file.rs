@@ -30,7 +30,12 @@ fn everything_survives_a_reopen() {
         stage.cancel(running.id).await.unwrap();
         let bytes: Vec<u8> = (0..=255).collect();
         let caller = muster_domain::Caller { lease: Some(stage.get(running.id).await.lease), worker: None };
-        let save = Command::SaveCheckpoint { job: running.id, caller, epoch: 1, bytes: bytes.clone() };
+        let save = Command::SaveCheckpoint {
+            job: running.id,
+            caller,
+            epoch: Some(1),
+            content: muster_store::Content::Bytes(bytes.clone()),
+        };
         stage.one(save).await.unwrap();
         let done = stage.run_to_done().await;
         let all = EventFilter { job: None, after: 0, limit: 100 };

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Caller, Edit, Event, EventKind, Exit, Hold, Job, JobId, JobSet, JobSpec, Member, Queue, QueueName,
-    RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Timestamp, Worker, WorkerId,
+    Caller, Edit, Event, EventKind, Exit, GangId, Hold, Job, JobId, JobSet, JobSpec, Member, Queue,
+    QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Status, StepOutline, Timestamp, Worker,
+    WorkerId,
 };
 
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
@@ -26,6 +27,8 @@ pub struct NewJob {
     pub rules: Vec<Rule>,
     /// Its place in the set of the submission.
     pub member: Option<Member>,
+    /// Of a later task of a gang: the position of the first one within the submission.
+    pub first_task: Option<usize>,
 }
 
 /// The set that the jobs of a submission belong to.
@@ -56,6 +59,10 @@ pub struct Ask {
     pub max: u32,
     /// How many jobs beyond its slots the worker queues locally.
     pub ahead: u32,
+    /// Names the claim, so that it can be repeated.
+    pub key: Option<Arc<str>>,
+    /// The answer to a claim with this key was lost: what it handed out is handed out again.
+    pub again: bool,
 }
 
 /// What a worker says about an attempt.
@@ -80,6 +87,35 @@ pub struct Sweep {
     pub limit: usize,
     /// Finished jobs older than this are removed; `None` keeps them.
     pub retention: Option<Span>,
+}
+
+/// One pass of the planner over the gangs that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanPass {
+    pub timeouts: Timeouts,
+    /// Since when workers could have claimed; a reservation is not overdue before that counts.
+    pub listening_since: Timestamp,
+    /// The most gangs to look at.
+    pub limit: usize,
+}
+
+/// What a pass of the planner did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanSummary {
+    /// Gangs that were placed, and those whose placement was taken back.
+    pub placed: u32,
+    pub lapsed: u32,
+    /// Gangs that wait for room.
+    pub waiting: u32,
+    /// When a reservation can become overdue or a pause before a new round ends.
+    pub next_due: Option<Timestamp>,
+}
+
+/// The bytes of a checkpoint, or the file that they were put into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    Bytes(Vec<u8>),
+    File { name: Arc<str>, bytes: u64 },
 }
 
 /// Finished jobs that are not to be kept any longer.
@@ -118,10 +154,16 @@ pub enum Command {
     SaveCheckpoint {
         job: JobId,
         caller: Caller,
-        epoch: i64,
-        bytes: Vec<u8>,
+        /// The epoch of the stop that is under way; a caller that proves who it is needs none.
+        epoch: Option<i64>,
+        content: Content,
     },
     Cancel {
+        job: JobId,
+        message: Option<String>,
+    },
+    /// Stop a running job, or its gang, politely; it comes back at no cost.
+    Preempt {
         job: JobId,
         message: Option<String>,
     },
@@ -149,12 +191,16 @@ pub enum Command {
     RegisterWorker(Worker),
     WorkerHeartbeat {
         worker: WorkerId,
+        /// All ports that it keeps free for gangs; `None` when they are as said before.
+        ports: Option<Vec<u16>>,
     },
     /// End the quarantine of a worker.
     ReleaseWorker {
         worker: WorkerId,
     },
     Sweep(Sweep),
+    /// Place gangs that wait.
+    Plan(PlanPass),
     /// Remove exactly these jobs, as far as they may go.
     Remove(Removal),
     Webhook(WebhookCommand),
@@ -177,6 +223,8 @@ pub struct Claimed {
     pub checkpoint: Option<Arc<[u8]>>,
     /// What the jobs that it depends on have left for it.
     pub inputs: Vec<Input>,
+    /// Of a gang task: all tasks of the round, by index.
+    pub peers: Vec<Job>,
 }
 
 /// The outputs of a dependency.
@@ -231,7 +279,10 @@ pub enum Outcome {
     },
     Heartbeat(HeartbeatReply),
     StopAcknowledged,
-    CheckpointSaved,
+    /// The file that held the checkpoint before, if one did.
+    CheckpointSaved {
+        replaced: Option<Arc<str>>,
+    },
     /// Jobs that ended at once, and jobs that were told to stop; the named one first.
     Cancelled {
         cancelled: Vec<JobId>,
@@ -248,6 +299,7 @@ pub enum Outcome {
     Worker(Worker),
     WorkerSeen,
     Swept(SweepSummary),
+    Planned(PlanSummary),
     /// So many jobs, or empty sets, are gone.
     Removed(u32),
     Webhook(WebhookOutcome),
@@ -261,6 +313,8 @@ pub type Answer = Result<Outcome, Rejection>;
 pub struct Wake {
     /// A job became runnable, or room became free: parked claims should be tried again.
     pub work: bool,
+    /// A gang may be placed: it came in, became ready, or fell back.
+    pub gangs: bool,
     /// Workers that have a stop order waiting.
     pub stops: Vec<WorkerId>,
     /// Events were appended.
@@ -273,8 +327,10 @@ impl Wake {
     /// Derives the wake-up from what happened and the jobs it happened to.
     pub fn note(&mut self, event: &Event, job: Option<&Job>) {
         self.events = true;
+        self.gangs |= job.is_some_and(|job| job.spec.gang.is_some() && job.status() == Status::Blocked);
         match &event.kind {
-            EventKind::Submitted { blocked: false }
+            EventKind::Reserved { .. }
+            | EventKind::Submitted { blocked: false }
             | EventKind::Unblocked
             | EventKind::Due
             | EventKind::Released
@@ -287,6 +343,7 @@ impl Wake {
             | EventKind::Cancelled { .. }
             | EventKind::WorkerReleased { .. }
             | EventKind::WorkerRegistered => self.work = true,
+            EventKind::Unreserved { .. } | EventKind::Drained { .. } => self.work = true,
             EventKind::StopRequested { .. } => {
                 if let Some(worker) = job.and_then(Job::worker) {
                     self.stops.push(worker.clone());
@@ -307,15 +364,55 @@ impl Wake {
     }
 
     pub fn is_empty(&self) -> bool {
-        !self.work && !self.events && self.alarm.is_none() && self.stops.is_empty()
+        !self.work && !self.gangs && !self.events && self.alarm.is_none() && self.stops.is_empty()
     }
 
     pub fn merge(&mut self, other: Self) {
         self.work |= other.work;
+        self.gangs |= other.gangs;
         self.events |= other.events;
         self.note_alarm(other.alarm);
         self.stops.extend(other.stops);
     }
+}
+
+/// What happened to a gang as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangNote {
+    pub gang: GangId,
+    /// The newest epoch of its drains.
+    pub epoch: u32,
+    pub step: GangStep,
+}
+
+/// One step of a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GangStep {
+    Placed {
+        size: u32,
+        round: u32,
+    },
+    /// A placement was taken back.
+    Lapsed {
+        size: u32,
+    },
+    DrainStarted {
+        trigger: Option<JobId>,
+        tasks: u32,
+        reason: String,
+    },
+    /// A task was taken for gone because the time for it was up.
+    Forced {
+        task: JobId,
+        age: Span,
+    },
+    /// A drain ended: what became of the gang, how long it took, and what its tasks had run in vain.
+    Completed {
+        outcome: &'static str,
+        took: Span,
+        wasted: Span,
+        gpus: u64,
+    },
 }
 
 /// A committed batch.
@@ -325,5 +422,7 @@ pub struct Applied {
     pub answers: Vec<Answer>,
     /// Everything that happened, numbered.
     pub events: Vec<Event>,
+    /// What happened to gangs.
+    pub gangs: Vec<GangNote>,
     pub wake: Wake,
 }

@@ -19,15 +19,16 @@ pub mod tx;
 pub mod webhooks;
 
 pub use command::{
-    Answer, Applied, Ask, Claimed, Command, HeartbeatReply, Input, NewJob, Outcome, QueueSettings, Removal,
-    Report, SetPart, Submit, Submitted, Sweep, SweepSummary, Wake,
+    Answer, Applied, Ask, Claimed, Command, Content, GangNote, GangStep, HeartbeatReply, Input, NewJob,
+    Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Submit, Submitted, Sweep,
+    SweepSummary, Wake,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use query::{
-    CancelPreview, Counts, EventFilter, FinishedJob, JobFilter, JobPage, JobView, Query, Reply, SetCount,
-    SetFilter, SetView, WorkerUsage,
+    CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
+    Query, Reply, SetCount, SetFilter, SetView, WorkerUsage,
 };
 pub use store::{Leadership, Role, Store, StoreExt};
-pub use tx::{Edge, Oldest, Tx, Usage};
+pub use tx::{Edge, Oldest, Tx, Usage, WaitingGang};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

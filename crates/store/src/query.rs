@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    DeadLetter, Event, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId, SetKind, Status,
-    Timestamp, Worker, WorkerId,
+    DeadLetter, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId, SetKind,
+    Status, Timestamp, Worker, WorkerId,
 };
 
 use crate::webhooks::{LetterFilter, WebhookView};
@@ -128,6 +128,23 @@ pub struct CancelPreview {
     pub following: Vec<JobId>,
 }
 
+/// Which gangs to read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GangFilter {
+    /// Only gangs submitted before this one (the number of its first task).
+    pub before_seq: Option<u64>,
+    pub limit: usize,
+}
+
+/// A gang with its tasks, by index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangView {
+    pub id: GangId,
+    /// The number of its first task: the cursor of a list.
+    pub seq: u64,
+    pub tasks: Vec<Job>,
+}
+
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
@@ -151,6 +168,10 @@ pub enum Query {
     Sets(SetFilter),
     /// What a cancel of these jobs would end, those that depend on them included.
     CancelPreview(Vec<JobId>),
+    /// All tasks of a gang, by index.
+    Gang(GangId),
+    /// Gangs with all their tasks, newest first.
+    Gangs(GangFilter),
     /// Why a job does not run.
     Why(JobId),
     /// All webhooks; `counted` with the number of their dead letters.
@@ -174,6 +195,8 @@ pub enum Reply {
     Queues(Vec<Queue>),
     Sets(Vec<SetView>),
     CancelPreview(CancelPreview),
+    Gang(Vec<JobView>),
+    Gangs(Vec<GangView>),
     Why(Option<(Job, Vec<Reason>)>),
     Webhooks(Vec<WebhookView>),
     DeadLetters(Vec<DeadLetter>),

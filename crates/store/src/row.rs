@@ -57,6 +57,7 @@ pub struct JobRow {
     pub checkpoint_bytes: Option<i64>,
     pub idempotency_key: Option<String>,
     pub gang_id: Option<String>,
+    pub gang_index: Option<i32>,
     /// JSON of the spec; never updated.
     pub spec: String,
 }
@@ -86,6 +87,8 @@ struct Extra {
     #[serde(skip_serializing_if = "Option::is_none")]
     round: Option<Round>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    last_worker: Option<WorkerId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     claim_key: Option<Arc<str>>,
     /// When an exit of a stopping job was reported by somebody who could not prove it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +113,8 @@ impl Extra {
             outputs: job.outputs.clone(),
             checkpoint_at: job.checkpoint_at,
             checkpoint_file: job.checkpoint_file.clone(),
-            round: job.round,
+            round: job.round.clone(),
+            last_worker: job.last_worker.clone(),
             claim_key: job.claim_key.clone(),
             exit_reported_at: match job.phase {
                 Phase::Preempting { exit_reported_at, .. } => exit_reported_at,
@@ -278,6 +282,7 @@ impl From<&Job> for JobRow {
             checkpoint_bytes: job.checkpoint_bytes.map(|bytes| bytes as i64),
             idempotency_key: job.spec.idempotency_key.clone(),
             gang_id: job.spec.gang.as_ref().map(|gang| gang.id.to_string()),
+            gang_index: job.spec.gang.as_ref().map(|gang| gang.index as i32),
             spec: json(job.spec.as_ref()).unwrap_or_default(),
         }
     }
@@ -314,6 +319,7 @@ impl TryFrom<JobRow> for Job {
             checkpoint_at: extra.checkpoint_at,
             checkpoint_file: extra.checkpoint_file,
             round: extra.round,
+            last_worker: extra.last_worker,
             claim_key: extra.claim_key,
             shape: ShapeId(row.shape),
             spec: Arc::new(spec),

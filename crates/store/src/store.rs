@@ -4,13 +4,13 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use muster_domain::{DeadLetter, Event, Job, JobId, Queue, Reason, Timestamp, WorkerId};
+use muster_domain::{DeadLetter, Event, GangId, Job, JobId, Queue, Reason, Timestamp, WorkerId};
 
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
 use crate::query::{
-    CancelPreview, Counts, EventFilter, FinishedJob, JobFilter, JobPage, JobView, Query, Reply, SetFilter,
-    SetView, WorkerUsage,
+    CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
+    Query, Reply, SetFilter, SetView, WorkerUsage,
 };
 use crate::webhooks::{LetterFilter, WebhookView};
 
@@ -224,6 +224,24 @@ pub trait StoreExt: Store {
             match self.read(Query::DeadLetters(filter)).await? {
                 Reply::DeadLetters(letters) => Ok(letters),
                 _ => Err(mismatch("dead letters")),
+            }
+        }
+    }
+
+    fn gang(&self, id: GangId) -> impl Future<Output = Result<Vec<JobView>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Gang(id)).await? {
+                Reply::Gang(tasks) => Ok(tasks),
+                _ => Err(mismatch("gang")),
+            }
+        }
+    }
+
+    fn gangs(&self, filter: GangFilter) -> impl Future<Output = Result<Vec<GangView>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Gangs(filter)).await? {
+                Reply::Gangs(gangs) => Ok(gangs),
+                _ => Err(mismatch("gangs")),
             }
         }
     }

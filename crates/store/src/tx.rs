@@ -4,7 +4,7 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId,
     Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
@@ -37,6 +37,17 @@ pub struct Oldest {
     pub stop: Option<Timestamp>,
     /// Earliest alarm of any job.
     pub alarm: Option<Timestamp>,
+    /// Oldest reservation that was not claimed.
+    pub reservation: Option<Timestamp>,
+}
+
+/// A gang of which every task that has not ended is blocked and waits for no other job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingGang {
+    /// The first of these tasks; what is said of it holds for all of them.
+    pub first: Job,
+    /// How many there are.
+    pub tasks: u32,
 }
 
 type Done<T> = Result<T, StoreError>;
@@ -84,6 +95,24 @@ pub trait Tx {
     async fn count_sets(&mut self, ids: &[SetId]) -> Done<Vec<SetCount>>;
     /// Removes sets that were made before `before` and have no job left; says how many.
     async fn delete_empty_sets(&mut self, before: Timestamp, limit: usize) -> Done<u32>;
+
+    // Gangs.
+
+    /// All tasks of these gangs, unlocked, in any order.
+    async fn gang_tasks(&mut self, gangs: &[GangId]) -> Done<Vec<Job>>;
+    /// Ids of all tasks of the gangs that these jobs belong to; nothing for jobs without one.
+    async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>>;
+    /// The gangs that wait to be placed: those with most tasks first, then by priority and age.
+    async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>>;
+    /// Gangs with a task that was reserved before `before` and not claimed.
+    async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>>;
+    /// Locks and returns what is reserved for these workers, in one order for all of them: by time of the
+    /// reservation, gang and index. What another transaction has locked is skipped.
+    async fn lock_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>>;
+    /// Running jobs of a worker.
+    async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>>;
+    /// Gangs, newest first, by the number of their first task.
+    async fn gangs(&mut self, before_seq: Option<u64>, limit: usize) -> Done<Vec<(u64, GangId)>>;
 
     // Dependencies.
 

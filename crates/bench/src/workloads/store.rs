@@ -57,6 +57,7 @@ async fn submit(store: &dyn Store, first: u64) -> Result<()> {
     let spec = JobSpec { program: Program::Argv(vec!["/bin/true".to_owned()]), ..JobSpec::shell("") };
     let spec = Arc::new(spec);
     let new = |number: u64| NewJob {
+        first_task: None,
         id: JobId::from_random(scattered(number)),
         spec: Arc::clone(&spec),
         reference: None,
@@ -93,7 +94,7 @@ async fn turn(store: &dyn Store, held: Vec<Claimed>) -> Result<Vec<Claimed>> {
     };
     let mut commands: Vec<Command> = held.into_iter().map(report).collect();
     let worker = Some(WorkerId::new("bench"));
-    commands.push(Command::Claim(Ask { worker, max: CLAIM_BATCH, ahead: 0 }));
+    commands.push(Command::Claim(Ask { worker, max: CLAIM_BATCH, ahead: 0, key: None, again: false }));
     let applied = store.apply(now(), commands).await?;
     let mut answers: BTreeMap<usize, _> = applied.answers.into_iter().enumerate().collect();
     let last = answers.pop_last();

@@ -5,6 +5,8 @@
 //! The diagram in docs/state-machine.md is checked against this code.
 
 mod authority;
+mod drain;
+mod gang;
 mod reports;
 mod stops;
 mod waiting;
@@ -19,6 +21,7 @@ use crate::rejection::Rejection;
 use crate::rule::{Ended, Needs, Rule};
 use crate::time::{Span, Timestamp};
 
+pub use gang::{Effects, GangChange, Place, gang_ended, gang_transition, lapse, reserve};
 pub use waiting::first_phase;
 
 /// Who makes a report. Both are optional on the wire, so that clients of the original API still work.
@@ -60,6 +63,8 @@ pub enum Trigger {
     Release,
     Claim {
         worker: Option<WorkerId>,
+        /// Lets the same claim be answered again.
+        key: Option<Arc<str>>,
     },
     Report {
         caller: Caller,
@@ -77,11 +82,14 @@ pub enum Trigger {
         caller: Caller,
         epoch: i64,
     },
-    /// The job hands in a checkpoint of this size during the stop with this epoch.
+    /// The job hands in a checkpoint of this size: during the stop with this epoch, or, without one, at any
+    /// time while it is held by a caller that proves who it is.
     SaveCheckpoint {
         caller: Caller,
-        epoch: i64,
+        epoch: Option<i64>,
         bytes: u64,
+        /// The file that holds it, when it is too large for the database.
+        file: Option<Arc<str>>,
     },
     /// Take the lease away if the job was silent for longer than `patience` allows.
     Silence {
@@ -95,7 +103,13 @@ pub enum Trigger {
     StopOverdue {
         patience: Patience,
     },
+    /// Believe an exit that was reported without proof, if nothing contradicted it for long enough.
+    ExitPresumed,
     Cancel {
+        message: Option<String>,
+    },
+    /// Stop a running job politely; it comes back at no cost.
+    Preempt {
         message: Option<String>,
     },
     /// Run a job again that failed or was cancelled, with all its attempts, once its dependencies allow.
@@ -117,12 +131,19 @@ pub enum Change {
     Touched,
     /// The trigger had been applied before; nothing changed.
     Repeated,
+    /// Written down as evidence, but refused: the caller is told that the job is not running.
+    Noted,
 }
 
 type Outcome = Result<Change, Rejection>;
 
 /// Applies `trigger` to `job`, or refuses it and leaves the job as it is.
+///
+/// What concerns the other tasks of a gang too is refused here: [`gang_transition`] decides on it.
 pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
+    if job.spec.gang.is_some() && trigger.concerns_gang() {
+        return Err(Rejection::GangTask);
+    }
     match trigger {
         Trigger::DependencyEnded { rule, ended, ancestor } => {
             waiting::dependency_ended(job, *rule, *ended, *ancestor, now)
@@ -130,7 +151,7 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         Trigger::Due => waiting::due(job, now),
         Trigger::Hold { hold } => waiting::hold(job, hold),
         Trigger::Release => waiting::release(job, now),
-        Trigger::Claim { worker } => reports::claim(job, worker.as_ref(), now),
+        Trigger::Claim { worker, key } => reports::claim(job, worker.as_ref(), key.as_ref(), now),
         Trigger::Report { caller, kind, exit, message, outputs } => {
             let (message, outputs) = (message.as_ref(), outputs.as_ref());
             let ending = reports::Ending { kind: *kind, exit: *exit, message, outputs };
@@ -138,13 +159,15 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         }
         Trigger::Heartbeat { caller } => reports::heartbeat(job, caller, now),
         Trigger::StopAcknowledged { caller, epoch } => stops::acknowledged(job, caller, *epoch, now),
-        Trigger::SaveCheckpoint { caller, epoch, bytes } => {
-            stops::save_checkpoint(job, caller, *epoch, *bytes)
+        Trigger::SaveCheckpoint { caller, epoch, bytes, file } => {
+            stops::save_checkpoint(job, caller, *epoch, (*bytes, file.as_ref()), now)
         }
         Trigger::Silence { patience } => reports::silence(job, *patience, now),
         Trigger::Overrun => stops::overrun(job, now),
         Trigger::Expire => stops::expire(job, now),
         Trigger::StopOverdue { patience } => stops::overdue(job, *patience, now),
+        Trigger::ExitPresumed => stops::presumed(job, now),
+        Trigger::Preempt { message } => stops::preempt(job, message.as_ref(), now),
         Trigger::Cancel { message } => stops::cancel(job, message.as_ref(), now),
         Trigger::Retry { needs } => waiting::retry(job, needs, now),
         Trigger::Revive { needs } => waiting::revive(job, needs, now),
@@ -153,7 +176,8 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
 
 /// Ends the job; who ran it last stays known.
 fn end(job: &mut Job, phase: Phase) {
-    job.ran_on = job.worker().cloned();
+    job.ran_on = job.worker().or(job.last_worker.as_ref()).cloned();
+    job.last_worker = None;
     job.phase = phase;
 }
 

@@ -16,13 +16,20 @@ use crate::time::{Span, Timestamp};
 /// How many workers on which the job failed are remembered.
 const REMEMBERED_WORKERS: usize = 8;
 
-pub(super) fn claim(job: &mut Job, worker: Option<&WorkerId>, now: Timestamp) -> Outcome {
-    if job.spec.gang.is_some() {
-        return Err(Rejection::GangTask);
+pub(super) fn claim(
+    job: &mut Job,
+    worker: Option<&WorkerId>,
+    key: Option<&Arc<str>>,
+    now: Timestamp,
+) -> Outcome {
+    match (&job.phase, &job.spec.gang) {
+        (Phase::Pending, None) => {}
+        (Phase::Reserved { worker: chosen, .. }, _) if worker == Some(chosen) => {}
+        (Phase::Pending, Some(_)) => return Err(Rejection::GangTask),
+        _ => return Err(Rejection::NotPending { status: job.status() }),
     }
-    if job.status() != Status::Pending {
-        return Err(Rejection::NotPending { status: job.status() });
-    }
+    job.claim_key = key.cloned();
+    job.last_worker = None;
     let waited = now.since(job.ready_at);
     job.attempts += 1;
     job.lease = job.lease.next();
@@ -55,9 +62,9 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
         // Only a caller that proves who it is shows that the process is gone.
         return match authority {
             Authority::Proven => {
-                Ok(Change::Happened(stops::stopped(job, ending.exit, Some(ending.kind), now)))
+                Ok(Change::Happened(stops::stopped(job, ending.exit, Some(ending.kind), ending.message, now)))
             }
-            Authority::Anonymous | Authority::Repeats => Err(Rejection::NotRunning { status: job.status() }),
+            Authority::Anonymous | Authority::Repeats => Ok(stops::note_exit(job, now)),
         };
     }
     let by = Some(ending.kind);
@@ -65,14 +72,7 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
         job.outputs = Some(Arc::clone(outputs));
     }
     match ending.kind {
-        ReportKind::Done | ReportKind::Finished => {
-            close_lease(job, by);
-            let ran = now.since(job.started_at.unwrap_or(now));
-            job.exit = known(ending.exit);
-            job.lost_on.clear();
-            end(job, Phase::Done { at: now });
-            Ok(Change::Happened(EventKind::Done { lease: job.lease, exit: ending.exit, ran }))
-        }
+        ReportKind::Done | ReportKind::Finished => Ok(Change::Happened(done(job, ending, now))),
         ReportKind::Failed => {
             job.exit = known(ending.exit);
             let failure = Failure { cause: Cause::Exit(ending.exit), message: ending.message.cloned() };
@@ -93,6 +93,27 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
     }
 }
 
+/// A job that ended well.
+pub(super) fn done(job: &mut Job, ending: &Ending<'_>, now: Timestamp) -> EventKind {
+    if let Some(outputs) = ending.outputs {
+        job.outputs = Some(Arc::clone(outputs));
+    }
+    close_lease(job, Some(ending.kind));
+    let ran = now.since(job.started_at.unwrap_or(now));
+    job.exit = known(ending.exit);
+    job.lost_on.clear();
+    end(job, Phase::Done { at: now });
+    EventKind::Done { lease: job.lease, exit: ending.exit, ran }
+}
+
+/// Notes a worker on which the job fared badly, the latest last.
+pub(super) fn remember(job: &mut Job, worker: &WorkerId) {
+    job.tried.retain(|tried| tried != worker);
+    job.tried.push(worker.clone());
+    let surplus = job.tried.len().saturating_sub(REMEMBERED_WORKERS);
+    job.tried.drain(..surplus);
+}
+
 /// A failed attempt: why, and what the worker said.
 pub(super) struct Failure {
     pub(super) cause: Cause,
@@ -109,10 +130,7 @@ pub(super) fn attempt_failed(
     let Failure { cause, message } = failure;
     let worker = job.worker().cloned();
     if let Some(worker) = &worker {
-        job.tried.retain(|tried| tried != worker);
-        job.tried.push(worker.clone());
-        let surplus = job.tried.len().saturating_sub(REMEMBERED_WORKERS);
-        job.tried.drain(..surplus);
+        remember(job, worker);
     }
     match (&worker, cause) {
         (Some(worker), Cause::WorkerLost) if !job.lost_on.contains(worker) => {
@@ -160,7 +178,7 @@ pub(super) fn attempt_failed(
 
 /// Ends the lease and puts the job back. The number is skipped too, so that nothing which arrives
 /// between now and the next claim can match.
-fn requeue(
+pub(super) fn requeue(
     job: &mut Job,
     by: Option<ReportKind>,
     cause: RequeueCause,
@@ -186,8 +204,13 @@ pub(super) fn close_lease(job: &mut Job, by: Option<ReportKind>) {
 pub(super) fn heartbeat(job: &mut Job, caller: &Caller, now: Timestamp) -> Outcome {
     authority(job, caller, None)?;
     match &mut job.phase {
-        Phase::Running { last_heartbeat, .. } | Phase::Preempting { last_heartbeat, .. } => {
+        Phase::Running { last_heartbeat, .. } => {
             *last_heartbeat = Some(last_heartbeat.map_or(now, |last| last.max(now)));
+            Ok(Change::Touched)
+        }
+        Phase::Preempting { last_heartbeat, exit_reported_at, .. } => {
+            *last_heartbeat = Some(last_heartbeat.map_or(now, |last| last.max(now)));
+            *exit_reported_at = None;
             Ok(Change::Touched)
         }
         _ => Err(Rejection::NotRunning { status: job.status() }),

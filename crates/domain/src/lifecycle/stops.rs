@@ -1,16 +1,18 @@
 //! Stops: ordered for a reason, carried out by the worker, and judged by the reason once the process is
 //! gone.
 
+use std::sync::Arc;
+
 use super::authority::{Authority, authority};
-use super::reports::{Failure, attempt_failed, close_lease, known};
+use super::reports::{Ending, Failure, attempt_failed, close_lease, done, known, requeue};
 use super::{Caller, Change, Outcome, Patience, end_cancelled, end_failed};
-use crate::event::EventKind;
+use crate::event::{EventKind, RequeueCause};
 use crate::job::{Exit, Job, ReportKind};
-use crate::limits::OVERRUN_SLACK;
+use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, Phase, Status, StopReason};
 use crate::rejection::Rejection;
 use crate::retry::Cause;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Tells a running job to stop.
 fn order(job: &mut Job, stop: StopReason, now: Timestamp) -> Outcome {
@@ -37,7 +39,11 @@ pub(super) fn cancel(job: &mut Job, message: Option<&String>, now: Timestamp) ->
         }
         Phase::Running { .. } => order(job, StopReason::Cancel { message: message.cloned() }, now),
         // A stop for another reason becomes a cancel: the process is told to stop already.
-        Phase::Preempting { stop: StopReason::Timeout | StopReason::Deadline, .. } => {
+        Phase::Preempting {
+            stop:
+                StopReason::Timeout | StopReason::Deadline | StopReason::Preempt { .. } | StopReason::Gang(_),
+            ..
+        } => {
             let cancel = StopReason::Cancel { message: message.cloned() };
             let reason = cancel.to_string();
             if let Phase::Preempting { stop, .. } = &mut job.phase {
@@ -80,28 +86,77 @@ pub(super) fn expire(job: &mut Job, now: Timestamp) -> Outcome {
 }
 
 pub(super) fn acknowledged(job: &mut Job, caller: &Caller, epoch: i64, now: Timestamp) -> Outcome {
+    if judge_acknowledgement(job, caller, epoch)? {
+        return Ok(Change::Repeated);
+    }
+    Ok(Change::Happened(stopped(job, Exit::default(), Some(ReportKind::Preempted), None, now)))
+}
+
+/// Whether an acknowledgement counts; true when it only repeats one that did.
+pub(super) fn judge_acknowledgement(job: &Job, caller: &Caller, epoch: i64) -> Result<bool, Rejection> {
     // A lease is judged first: a repeated acknowledgement is answered as the first was, and a late one
     // counts as stale whatever became of the job.
     let report = Some(ReportKind::Preempted);
     if caller.lease.is_some() && matches!(authority(job, caller, report)?, Authority::Repeats) {
-        return Ok(Change::Repeated);
+        return Ok(true);
     }
     if job.status() != Status::Preempting {
         return Err(Rejection::NotStopping { status: job.status() });
     }
     authority(job, caller, report)?;
     check_epoch(job, epoch)?;
-    Ok(Change::Happened(stopped(job, Exit::default(), report, now)))
+    Ok(false)
 }
 
-pub(super) fn save_checkpoint(job: &mut Job, caller: &Caller, epoch: i64, bytes: u64) -> Outcome {
-    if job.status() != Status::Preempting {
+pub(super) fn save_checkpoint(
+    job: &mut Job,
+    caller: &Caller,
+    epoch: Option<i64>,
+    (bytes, file): (u64, Option<&Arc<str>>),
+    now: Timestamp,
+) -> Outcome {
+    if let Some(epoch) = epoch {
+        if job.status() != Status::Preempting {
+            return Err(Rejection::NotStopping { status: job.status() });
+        }
+        authority(job, caller, None)?;
+        check_epoch(job, epoch)?;
+    } else if !matches!(authority(job, caller, None)?, Authority::Proven) {
         return Err(Rejection::NotStopping { status: job.status() });
     }
-    authority(job, caller, None)?;
-    check_epoch(job, epoch)?;
     job.checkpoint_bytes = Some(bytes);
+    job.checkpoint_at = Some(now);
+    job.checkpoint_file = file.cloned();
     Ok(Change::Happened(EventKind::CheckpointSaved { epoch: job.preemption_epoch, bytes }))
+}
+
+/// Somebody who cannot prove it says that the process of a stopping job is gone.
+pub(super) fn note_exit(job: &mut Job, now: Timestamp) -> Change {
+    if let Phase::Preempting { exit_reported_at, .. } = &mut job.phase {
+        exit_reported_at.get_or_insert(now);
+    }
+    Change::Noted
+}
+
+/// Whether an exit that was reported without proof may be believed by now.
+pub(super) fn judge_evidence(job: &Job, now: Timestamp, patience: Span) -> Result<(), Rejection> {
+    match job.phase {
+        Phase::Preempting { exit_reported_at: Some(at), .. } if now.since(at) >= patience => Ok(()),
+        Phase::Preempting { .. } => Err(Rejection::NotOverdue),
+        _ => Err(Rejection::NotStopping { status: job.status() }),
+    }
+}
+
+pub(super) fn presumed(job: &mut Job, now: Timestamp) -> Outcome {
+    judge_evidence(job, now, EXIT_EVIDENCE)?;
+    Ok(Change::Happened(stopped(job, Exit::default(), None, None, now)))
+}
+
+pub(super) fn preempt(job: &mut Job, message: Option<&String>, now: Timestamp) -> Outcome {
+    match job.phase {
+        Phase::Preempting { .. } => Ok(Change::Repeated),
+        _ => order(job, StopReason::Preempt { message: message.cloned() }, now),
+    }
 }
 
 /// Whether `epoch` names the stop that is under way.
@@ -115,7 +170,7 @@ fn check_epoch(job: &Job, epoch: i64) -> Result<(), Rejection> {
 pub(super) fn overdue(job: &mut Job, patience: Patience, now: Timestamp) -> Outcome {
     match job.phase {
         Phase::Preempting { drain_started_at, .. } if patience.is_over(drain_started_at, now) => {
-            Ok(Change::Happened(stopped(job, Exit::default(), None, now)))
+            Ok(Change::Happened(stopped(job, Exit::default(), None, None, now)))
         }
         Phase::Preempting { .. } => Err(Rejection::NotOverdue),
         _ => Err(Rejection::NotStopping { status: job.status() }),
@@ -123,7 +178,14 @@ pub(super) fn overdue(job: &mut Job, patience: Patience, now: Timestamp) -> Outc
 }
 
 /// The process of a job that was told to stop is gone: the reason of the stop decides what follows.
-pub(super) fn stopped(job: &mut Job, exit: Exit, by: Option<ReportKind>, now: Timestamp) -> EventKind {
+/// `rule` is how the worker judged the exit, in words.
+pub(super) fn stopped(
+    job: &mut Job,
+    exit: Exit,
+    by: Option<ReportKind>,
+    rule: Option<&String>,
+    now: Timestamp,
+) -> EventKind {
     job.exit = known(exit);
     let stop = match &job.phase {
         Phase::Preempting { stop, .. } => stop.clone(),
@@ -138,6 +200,15 @@ pub(super) fn stopped(job: &mut Job, exit: Exit, by: Option<ReportKind>, now: Ti
         StopReason::Deadline => {
             close_lease(job, by);
             end_failed(job, EndReason::Deadline, now)
+        }
+        StopReason::Preempt { .. } | StopReason::Gang(_) if by == Some(ReportKind::Finished) => {
+            done(job, &Ending { kind: ReportKind::Finished, exit, message: None, outputs: None }, now)
+        }
+        StopReason::Preempt { .. } | StopReason::Gang(_) => {
+            let refunded = job.attempts.saturating_sub(1);
+            let event = requeue(job, by, RequeueCause::Preempted { rule: rule.cloned() }, Span::ZERO, now);
+            job.attempts = refunded;
+            event
         }
     }
 }

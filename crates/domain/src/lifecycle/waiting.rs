@@ -21,6 +21,8 @@ pub fn first_phase(
     now: Timestamp,
 ) -> Phase {
     match judge(spec, &needs, ancestor) {
+        // A gang task that waits for no other job still waits to be placed.
+        Judged::Ready if spec.gang.is_some() => Phase::Blocked { needs: Needs::default() },
         Judged::Ready => ready_phase(hold, spec.not_before, now),
         Judged::Waiting => Phase::Blocked { needs },
         Judged::Fails(reason) => Phase::Failed { at: now, reason },
@@ -79,7 +81,11 @@ fn ready_phase(hold: Option<&Hold>, until: Option<Timestamp>, now: Timestamp) ->
 
 /// Puts the job where it may run, as soon as `until` and its hold allow.
 pub(super) fn make_ready(job: &mut Job, until: Option<Timestamp>, now: Timestamp) {
-    job.phase = ready_phase(job.hold.as_ref(), until, now);
+    job.phase = match job.spec.gang {
+        // It is placed with its gang, when that may start.
+        Some(_) => Phase::Blocked { needs: Needs::default() },
+        None => ready_phase(job.hold.as_ref(), until, now),
+    };
     job.ready_at = until.map_or(now, |until| until.max(now));
 }
 
@@ -102,11 +108,6 @@ pub(super) fn dependency_ended(
 fn settle(job: &mut Job, judged: Judged, now: Timestamp) -> Change {
     match judged {
         Judged::Waiting => Change::Touched,
-        // A gang task that waits for nothing more still waits for its gang's placement.
-        Judged::Ready if job.spec.gang.is_some() => {
-            job.phase = Phase::Blocked { needs: Needs::default() };
-            Change::Touched
-        }
         Judged::Ready => {
             make_ready(job, job.spec.not_before, now);
             Change::Happened(EventKind::Unblocked)
@@ -169,21 +170,24 @@ pub(super) fn release(job: &mut Job, now: Timestamp) -> Outcome {
 
 pub(super) fn retry(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
     match job.phase {
-        Phase::Failed { .. } | Phase::Cancelled { .. } => {
-            job.attempts = 0;
-            job.tried.clear();
-            job.lost_on.clear();
-            job.outputs = None;
-            job.ran_on = None;
-            match needs.verdict() {
-                Verdict::Waiting => job.phase = Phase::Blocked { needs: needs.clone() },
-                Verdict::Satisfied | Verdict::OutOfReach => make_ready(job, None, now),
-            }
-            Ok(Change::Happened(EventKind::RetryRequested))
-        }
+        Phase::Failed { .. } | Phase::Cancelled { .. } => Ok(Change::Happened(start_over(job, needs, now))),
         Phase::Done { .. } => Err(Rejection::AlreadyEnded { status: job.status() }),
         _ => Err(Rejection::NotEnded { status: job.status() }),
     }
+}
+
+/// Puts a job that has ended back to its beginning, with all its attempts.
+pub(super) fn start_over(job: &mut Job, needs: &Needs, now: Timestamp) -> EventKind {
+    job.attempts = 0;
+    job.tried.clear();
+    job.lost_on.clear();
+    job.outputs = None;
+    job.ran_on = None;
+    match needs.verdict() {
+        Verdict::Waiting => job.phase = Phase::Blocked { needs: needs.clone() },
+        Verdict::Satisfied | Verdict::OutOfReach => make_ready(job, None, now),
+    }
+    EventKind::RetryRequested
 }
 
 pub(super) fn revive(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
@@ -197,6 +201,8 @@ pub(super) fn revive(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
             | EndReason::WorkerLost { .. }
             | EndReason::Timeout
             | EndReason::Deadline
+            | EndReason::Gang { .. }
+            | EndReason::NotNeeded
             | EndReason::Cancelled { .. } => {
                 return Err(Rejection::AlreadyEnded { status: job.status() });
             }

@@ -1,36 +1,91 @@
-//! The planner's safety net: parked claims are tried again, and pending jobs that no worker could ever
-//! run are counted.
+//! The planner: places gangs as soon as there is room, and counts pending jobs that no worker could ever run.
+//!
+//! Guarantee: a pass follows every change that may let a gang start, and the moment at which a reservation
+//! is overdue or a pause ends; passes never overlap and keep a small distance, so that a busy system plans
+//! many changes at once. Singles need no pass of their own: they are placed when workers ask.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use muster_domain::{ShapeId, Status, WorkerStatus};
-use muster_store::{JobFilter, Role, StoreError, StoreExt, WorkerUsage};
+use muster_domain::{Requirement, ShapeId, Status, WorkerStatus};
+use muster_store::{
+    Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
+};
 
 use super::leader::Seat;
 use crate::app::App;
+use crate::clock;
+use crate::error::ApiError;
 
 /// Pending jobs that are looked at in one pass.
 const EXAMINED: usize = 1_000;
+/// Gangs that are looked at in one pass.
+const GANGS: usize = 1_000;
+/// Passes are never closer together.
+const LEAST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
     let mut seat = Seat::new(Role::Planner);
+    let mut examined: Option<Instant> = None;
     loop {
+        let seen = app.hub.plan_mark();
+        let mut pause = app.config.planner_interval;
+        let (mut leads, mut waiting) = (false, 0);
         if seat.take(app).await {
+            leads = true;
             let started = Instant::now();
-            pass(app, &mut seat).await;
+            match place(app).await {
+                Ok(summary) => {
+                    waiting = summary.waiting;
+                    pause = pause.min(until(&summary));
+                }
+                Err(_) => seat.give_up(app),
+            }
+            if examined.is_none_or(|at| at.elapsed() >= app.config.planner_interval) {
+                examined = Some(Instant::now());
+                look_round(app, &mut seat).await;
+            }
             app.metrics.ticked(Role::Planner, started.elapsed());
         }
+        let changed = async {
+            tokio::time::sleep(LEAST_PAUSE).await;
+            if leads {
+                app.hub.plan_wanted(seen, waiting > 0).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(app.config.planner_interval) => {}
+            () = tokio::time::sleep(pause) => {}
+            () = changed => {}
             () = &mut stop => return,
         }
     }
 }
 
-async fn pass(app: &App, seat: &mut Seat) {
+/// One pass over the gangs that wait.
+async fn place(app: &App) -> Result<PlanSummary, ApiError> {
+    let pass = PlanPass {
+        timeouts: app.config.timeouts,
+        listening_since: app.health.listening_since(),
+        limit: GANGS,
+    };
+    match app.batcher.submit_one(Command::Plan(pass)).await? {
+        Outcome::Planned(summary) => Ok(summary),
+        _ => Err(ApiError::internal()),
+    }
+}
+
+/// How long until something can become due by itself.
+fn until(summary: &PlanSummary) -> Duration {
+    let Some(due) = summary.next_due else { return Duration::MAX };
+    Duration::from_micros(due.since(clock::now()).as_micros() + 1_000)
+}
+
+/// The safety net, and the gauge of what nobody could ever run.
+async fn look_round(app: &App, seat: &mut Seat) {
     if app.metrics.parked.get() > 0 {
         app.hub.expect_work();
     }
@@ -60,7 +115,7 @@ async fn count_unplaceable(app: &App) -> Result<i64, StoreError> {
     Ok(stuck.count() as i64)
 }
 
-fn some_worker_could(workers: &[WorkerUsage], need: &muster_domain::Requirement) -> bool {
+fn some_worker_could(workers: &[WorkerUsage], need: &Requirement) -> bool {
     let registered = workers.iter().map(|usage| &usage.worker);
     let mut active = registered.filter(|worker| worker.status == WorkerStatus::Active);
     active.any(|worker| need.resources.fits_in(&worker.resources) && need.tags.is_subset(&worker.tags))

@@ -10,11 +10,11 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, Result,
 };
 
+use super::gangs::GangMetrics;
 use super::webhooks::WebhookMetrics;
 
 const EXECUTION_BUCKETS: [f64; 8] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 const QUEUE_WAIT_BUCKETS: [f64; 9] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
-const DRAIN_BUCKETS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 120.0];
 const LATENCY_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 const BATCH_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 32.0, 128.0, 512.0, 2048.0];
 
@@ -29,6 +29,7 @@ pub(crate) struct Metrics {
     traffic: TrafficMetrics,
     pub(super) gauges: StoreGauges,
     pub(crate) webhooks: WebhookMetrics,
+    pub(crate) gangs: GangMetrics,
     pub(super) store_up: Gauge,
     pub(crate) parked: IntGauge,
     pub(crate) unplaceable: IntGauge,
@@ -82,16 +83,21 @@ pub(super) struct StoreGauges {
     pub(super) capacity_used: GaugeVec,
 }
 
-fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C> {
+pub(super) fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C> {
     registry.register(Box::new(collector.clone()))?;
     Ok(collector)
 }
 
-fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter> {
+pub(super) fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter> {
     register(registry, IntCounter::new(name, help)?)
 }
 
-fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
+pub(super) fn counters(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec> {
     register(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
 }
 
@@ -107,7 +113,7 @@ fn amounts(registry: &Registry, name: &str, help: &str) -> Result<GaugeVec> {
     register(registry, GaugeVec::new(Opts::new(name, help), &["resource"])?)
 }
 
-fn histogram(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram> {
+pub(super) fn histogram(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram> {
     let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
     register(registry, Histogram::with_opts(options)?)
 }
@@ -115,24 +121,6 @@ fn histogram(registry: &Registry, name: &str, help: &str, buckets: &[f64]) -> Re
 fn histograms(registry: &Registry, name: &str, help: &str, label: &str) -> Result<HistogramVec> {
     let options = HistogramOpts::new(name, help).buckets(LATENCY_BUCKETS.to_vec());
     register(registry, HistogramVec::new(options, &[label])?)
-}
-
-/// Gang metrics keep their place from the first day; they move with the gang rules.
-fn gang_metrics(r: &Registry) -> Result<()> {
-    counter(r, "muster_gangs_preempted_total", "Gang drains started.")?;
-    counter(
-        r,
-        "muster_gang_preemptions_force_drained_total",
-        "Gang tasks taken for gone after the preempt timeout.",
-    )?;
-    counters(r, "muster_gang_preemptions_completed_total", "Gang drains completed.", &["outcome"])?;
-    histogram(
-        r,
-        "muster_gang_preemption_drain_seconds",
-        "From the start of a gang drain to its verdict.",
-        &DRAIN_BUCKETS,
-    )?;
-    Ok(())
 }
 
 fn job_gauges(r: &Registry) -> Result<Vec<(muster_domain::Status, IntGauge)>> {
@@ -265,7 +253,6 @@ impl Metrics {
         let registry = Registry::new();
         let store_registry = Registry::new();
         let r = &registry;
-        gang_metrics(r)?;
         process_metrics(r)?;
         Ok(Self {
             jobs: JobMetrics::new(r)?,
@@ -280,6 +267,7 @@ impl Metrics {
                 "Pending jobs that no registered worker could ever run.",
             )?,
             webhooks: WebhookMetrics::new(r, &store_registry)?,
+            gangs: GangMetrics::new(r)?,
             registry,
             store_registry,
         })
@@ -304,7 +292,9 @@ impl Metrics {
                 RequeueCause::WorkerLost | RequeueCause::Poison { .. } => {
                     self.jobs.reaped.with_label_values(&["requeued"]).inc();
                 }
-                RequeueCause::Released => self.jobs.released.inc(),
+                RequeueCause::Released | RequeueCause::Preempted { .. } => self.jobs.released.inc(),
+                // Counted with the drain.
+                RequeueCause::Gang { .. } => {}
             },
             EventKind::Failed { reason, .. } => match reason {
                 EndReason::WorkerLost { .. } => self.jobs.reaped.with_label_values(&["failed"]).inc(),
@@ -315,6 +305,8 @@ impl Metrics {
                 | EndReason::Timeout
                 | EndReason::Deadline
                 | EndReason::Skipped { .. }
+                | EndReason::Gang { .. }
+                | EndReason::NotNeeded
                 | EndReason::Cancelled { .. } => self.jobs.failed.inc(),
             },
             EventKind::Cancelled { reason } => {
@@ -333,6 +325,9 @@ impl Metrics {
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerReleased { .. }
             | EventKind::StopRequested { .. }
+            | EventKind::Reserved { .. }
+            | EventKind::Unreserved { .. }
+            | EventKind::Drained { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::WorkerRegistered
             | EventKind::WorkerOffline => {}

@@ -3,6 +3,7 @@
 //! Guarantee: a counter moves only after the change it counts is on disk, and once.
 
 mod catalogue;
+mod gangs;
 mod scrape;
 mod webhooks;
 

@@ -17,7 +17,7 @@ use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::extract::{Call, json, read_body};
 use crate::submission::SubmitBody;
-use crate::view;
+use crate::{gang_submission, view};
 
 /// Jobs that were asked for, each checked on its own.
 type Items = Vec<Result<NewJob, ApiError>>;
@@ -29,7 +29,6 @@ type Items = Vec<Result<NewJob, ApiError>>;
     responses(
         (status = 201, description = "Every job was taken", body = Vec<BatchResult>),
         (status = 200, description = "Some jobs were refused; each says why", body = Vec<BatchResult>),
-        (status = 501, description = "Gangs are not supported yet", content_type = "text/plain", body = String),
     )
 )]
 pub(crate) async fn submit_batch(
@@ -47,7 +46,13 @@ pub(crate) async fn submit_batch(
         refuse_if_any_is_wrong(&items)?;
     }
     let (jobs, mut results) = divide(items);
-    let asked = jobs.len();
+    let asked = gang_submission::count(&jobs);
+    if asked > app.config.limits.batch_items {
+        return Err(ApiError::over_limit("batch", app.config.limits.batch_items, "jobs"));
+    }
+    // A gang answers for all its tasks with the first.
+    let jobs = gang_submission::spread(jobs);
+    let first_tasks: Vec<bool> = jobs.iter().map(|job| job.first_task.is_none()).collect();
     if asked > 0 {
         app.admission.admit(app.store.as_ref(), &jobs).await?;
         let command = Command::Submit(Submit { jobs, atomic, set: None });
@@ -57,6 +62,8 @@ pub(crate) async fn submit_batch(
         if atomic {
             refuse_if_any_was_refused(&outcomes)?;
         }
+        let outcomes = outcomes.into_iter().zip(first_tasks).filter(|(_, first)| *first);
+        let outcomes = outcomes.map(|(outcome, _)| outcome).collect();
         fill(&mut results, outcomes);
     }
     let taken = results.iter().filter(|result| result.id.is_some()).count();
@@ -151,13 +158,19 @@ fn fill(results: &mut [BatchResult], outcomes: Vec<Result<Submitted, Rejection>>
     for (result, outcome) in open.zip(outcomes) {
         *result = match outcome {
             Ok(submitted) => BatchResult {
-                id: Some(submitted.job.id.to_string()),
+                id: Some(name(&submitted)),
                 status: Some(view::status(submitted.job.status())),
                 error: None,
             },
             Err(rejection) => BatchResult { error: Some(rejection.to_string()), ..BatchResult::default() },
         };
     }
+}
+
+/// A job by its id, a gang by its own.
+fn name(submitted: &Submitted) -> String {
+    let job = &submitted.job;
+    job.spec.gang.as_ref().map_or_else(|| job.id.to_string(), |gang| gang.id.to_string())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use muster_store::{Command, StoreExt};
+use muster_store::{Command, Content, StoreExt};
 
 use crate::app::Shared;
 use crate::error::ApiError;
@@ -17,7 +17,8 @@ use super::reports::epoch;
     post, path = "/jobs/{id}/checkpoint", tag = "reports",
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     params(
-        ("id" = String, Path), ("epoch" = i64, Query),
+        ("id" = String, Path),
+        ("epoch" = Option<i64>, Query, description = "The stop that is under way; needed without a lease"),
         ("lease" = Option<u64>, Query), ("worker_id" = Option<String>, Query),
     ),
     responses((status = 200, description = "Kept"))
@@ -28,17 +29,21 @@ pub(crate) async fn save_checkpoint(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let epoch = epoch(&app, id, &call).await?;
+    let caller = call.caller()?;
     let known = app.store.job(id).await?;
     if known.is_none() {
         return Err(ApiError::job_not_found());
     }
+    // Who proves that it is the job needs no order to stop.
+    let proven = caller.lease.is_some() && call.params.filled("epoch").is_none();
+    let epoch = if proven { None } else { Some(epoch(&app, id, &call).await?) };
     let bytes = read_body(body, app.config.limits.checkpoint, app.config.body_timeout).await?;
     if bytes.is_empty() {
         return Err(ApiError::bad_request("empty_checkpoint", "checkpoint body is empty"));
     }
     let (size, request_id) = (bytes.len(), call.request_id);
-    let command = Command::SaveCheckpoint { job: id, caller: call.caller()?, epoch, bytes: bytes.to_vec() };
+    let content = Content::Bytes(bytes.to_vec());
+    let command = Command::SaveCheckpoint { job: id, caller, epoch, content };
     match app.batcher.submit_one(command).await {
         Ok(_) => {
             tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, bytes = size, "checkpoint saved");

@@ -44,7 +44,9 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     }
     let most = max.unwrap_or(1).min(app.config.limits.page as u32);
     let ahead = call.params.integer::<u32>("ahead")?.unwrap_or(0).min(MAX_AHEAD);
-    let ask = Ask { worker: worker.clone(), max: most, ahead };
+    let key = call.params.filled("claim_key").map(std::sync::Arc::from);
+    let again = call.params.flag("claim_again");
+    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again };
     let delivery = app.batcher.submit(vec![Command::Claim(ask.clone())]).await?;
     let delivery = if delivery.has_jobs() || wait.is_zero() {
         Some(delivery)

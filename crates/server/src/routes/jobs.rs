@@ -30,9 +30,3 @@ pub(crate) async fn why(State(app): State<Shared>, JobPath(id): JobPath) -> Resu
     let (job, reasons) = app.store.why(id).await?.ok_or_else(ApiError::job_not_found)?;
     json(StatusCode::OK, &view::why(&job, &reasons))
 }
-
-/// The tasks of a gang. None can be submitted yet, so none is found.
-#[utoipa::path(get, path = "/gangs/{id}", tag = "jobs", params(("id" = String, Path)))]
-pub(crate) async fn get_gang() -> ApiError {
-    ApiError::gang_not_found()
-}

@@ -4,10 +4,10 @@
 
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
-    ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, Health,
-    HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap, LogMessage, LogPiece, LogStream, Pipeline,
-    Problem, Queue, QueueUpdate, RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version,
-    Why, Worker,
+    ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, GangAssignment,
+    GangPeer, GangSubmitted, GangSummary, Health, HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap,
+    LogMessage, LogPiece, LogStream, Pipeline, Problem, Queue, QueueUpdate, RegisterRequest, SubmitRequest,
+    Summary, SyncRequest, SyncResponse, Version, Why, Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -18,9 +18,10 @@ use crate::config::Limits;
 use crate::submission::MAX_AMOUNT;
 
 use super::claim::ClaimAnswer;
+use super::submit::SubmitAnswer;
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, jobs, listing, logs,
-    pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, gangs, jobs,
+    listing, logs, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -54,7 +55,16 @@ use super::{
         claim::claim_next,
         jobs::get_job,
         jobs::why,
-        jobs::get_gang,
+        gangs::list_gangs,
+        gangs::get_gang,
+        gangs::cancel_gang,
+        gangs::retry_gang,
+        gangs::hold_gang,
+        gangs::unhold_gang,
+        gangs::preempt_gang,
+        gangs::preempt_job,
+        gangs::why_gang,
+        gangs::gang_events,
         reports::report_done,
         reports::report_fail,
         reports::report_release,
@@ -104,6 +114,11 @@ use super::{
         CancelResult,
         ClaimAnswer,
         Event,
+        GangAssignment,
+        GangPeer,
+        GangSubmitted,
+        GangSummary,
+        SubmitAnswer,
         Health,
         HeartbeatAction,
         Job,
@@ -166,8 +181,6 @@ fn add_limits(document: &mut Value, limits: &Limits) {
         let (Some(Value::Object(properties)), Value::Object(demands)) = (properties, demands) else {
             continue;
         };
-        // Understood, but not served yet.
-        properties.remove("gang_size");
         for (property, demand) in demands {
             if let (Some(Value::Object(property)), Value::Object(demand)) =
                 (properties.get_mut(&property), demand)

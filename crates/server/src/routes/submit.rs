@@ -4,24 +4,23 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use muster_protocol::{HEADER_IDEMPOTENCY_KEY, Job, SubmitRequest};
-use muster_store::{Command, Outcome, Submit, Submitted};
+use muster_protocol::{GangSubmitted, HEADER_IDEMPOTENCY_KEY, Job, SubmitRequest};
+use muster_store::{Command, Outcome, StoreExt, Submit, Submitted};
 
 use crate::app::Shared;
 use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, json, read_body};
 use crate::submission::SubmitBody;
-use crate::{lenient, view};
+use crate::{gang_submission, lenient, view};
 
 /// Submits one job.
 #[utoipa::path(
     post, path = "/jobs", tag = "jobs", request_body = SubmitRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the submit safe to repeat")),
     responses(
-        (status = 201, description = "The job was taken", body = Job),
-        (status = 200, description = "The job that the idempotency key names", body = Job),
-        (status = 501, description = "Gangs are not supported yet", content_type = "text/plain", body = String),
+        (status = 201, description = "The job, or the gang, was taken", body = SubmitAnswer),
+        (status = 200, description = "What the idempotency key names", body = SubmitAnswer),
     )
 )]
 pub(crate) async fn submit_job(
@@ -35,15 +34,36 @@ pub(crate) async fn submit_job(
         request.idempotency_key = Some(key.to_owned());
     }
     let job = request.into_new_job(&app.config)?;
-    app.admission.admit(app.store.as_ref(), std::slice::from_ref(&job)).await?;
-    let command = Command::Submit(Submit { jobs: vec![job], atomic: false, set: None });
-    let submitted = match app.batcher.submit_one(command).await? {
-        Outcome::Submitted(mut results) => results.pop().ok_or_else(ApiError::internal)??,
-        _ => return Err(ApiError::internal()),
+    let is_gang = job.spec.gang.is_some();
+    let jobs = gang_submission::spread(vec![job]);
+    app.admission.admit(app.store.as_ref(), &jobs).await?;
+    let command = Command::Submit(Submit { jobs, atomic: is_gang, set: None });
+    let Outcome::Submitted(results) = app.batcher.submit_one(command).await? else {
+        return Err(ApiError::internal());
     };
-    note(&app, &submitted, call.request_id);
-    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    json(status, &view::submitted(submitted))
+    let mut taken = results.into_iter().collect::<Result<Vec<Submitted>, _>>()?;
+    let first = if taken.is_empty() { return Err(ApiError::internal()) } else { taken.remove(0) };
+    note(&app, &first, call.request_id);
+    let status = if first.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    // A key may name a job that is no gang, and the other way round: what it names is shown as it is.
+    let Some(gang) = first.job.spec.gang.as_ref().map(|gang| gang.id) else {
+        return json(status, &view::submitted(first));
+    };
+    let tasks = app.store.gang(gang).await?;
+    let tasks = tasks.iter().map(|task| task.job.id.to_string()).collect();
+    json(status, &GangSubmitted { gang_id: gang.to_string(), tasks, warnings: first.warnings })
+}
+
+/// Either shape that a submit is answered in.
+#[derive(utoipa::ToSchema)]
+#[schema(as = SubmitAnswer)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes the answer in the OpenAPI document")]
+pub(crate) enum SubmitAnswer {
+    #[schema(title = "Job")]
+    Job(Box<Job>),
+    #[schema(title = "Gang")]
+    Gang(GangSubmitted),
 }
 
 fn note(app: &Shared, submitted: &Submitted, request_id: RequestId) {
@@ -52,6 +72,10 @@ fn note(app: &Shared, submitted: &Submitted, request_id: RequestId) {
     }
     let job = &submitted.job;
     let command = job.spec.program.to_line();
+    if let Some(gang) = &job.spec.gang {
+        tracing::info!(gang_id = %gang.id, %request_id, gang_size = gang.size, command, "gang submitted");
+        return;
+    }
     tracing::info!(
         job_id = %job.id,
         %request_id,

@@ -27,6 +27,7 @@ use crate::view;
 
 use super::claim::claimed_jobs;
 use super::reports::note;
+use super::workers::check_ports;
 
 /// Bytes of a message that are kept.
 const MESSAGE_BYTES: usize = 4096;
@@ -41,6 +42,7 @@ lenient_object! {
         exit_code: i32 = "exit_code",
         signal: i32 = "signal",
         message: String = "message",
+        rule: String = "rule",
         outputs: Value = "outputs",
     }
 }
@@ -58,6 +60,9 @@ lenient_object! {
         ahead: u32 = "ahead",
         orders: bool = "orders",
         leaving: bool = "leaving",
+        ports: Vec<u16> = "ports",
+        claim_key: String = "claim_key",
+        claim_again: bool = "claim_again",
     }
 }
 
@@ -121,7 +126,9 @@ impl Speech<'_> {
         if let Ok(job) = id {
             let exit = Exit { code: body.exit_code, signal: body.signal };
             let caller = self.caller(lease);
-            let message = body.message.map(cut);
+            // How the exit of a stopped job was judged goes where others say what went wrong.
+            let judged = matches!(kind, ReportKind::Preempted | ReportKind::Finished);
+            let message = if judged { body.rule.or(body.message) } else { body.message }.map(cut);
             let outputs = body.outputs.as_ref().and_then(outputs);
             self.commands.push(Command::Report(Report { job, caller, kind, exit, message, outputs }));
         }
@@ -203,7 +210,9 @@ impl Exchange<'_> {
     fn ask(&self, request: &SyncBody) -> Option<Ask> {
         let max = request.max.unwrap_or(0).min(self.app.config.limits.page as u32);
         let ahead = request.ahead.unwrap_or(0).min(MAX_AHEAD);
-        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead })
+        let key = request.claim_key.as_deref().filter(|key| key.len() <= self.app.config.limits.name);
+        let (key, again) = (key.map(Arc::from), request.claim_again.unwrap_or(false));
+        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead, key, again })
     }
 
     /// The worker's sign of life first, then what it said, and its claim last, so that the claim sees
@@ -227,7 +236,8 @@ impl Exchange<'_> {
             said: Vec::with_capacity(count),
             commands: Vec::with_capacity(count + 2),
         };
-        speech.commands.push(Command::WorkerHeartbeat { worker: self.worker.clone() });
+        let ports = request.ports.take().map(|ports| check_ports(Some(ports))).transpose()?;
+        speech.commands.push(Command::WorkerHeartbeat { worker: self.worker.clone(), ports });
         reports.into_iter().try_for_each(|report| speech.report(report))?;
         heartbeats.into_iter().try_for_each(|beat| speech.heartbeat(beat))?;
         speech.commands.extend(ask.cloned().map(Command::Claim));

@@ -9,8 +9,8 @@ use crate::edge;
 use crate::error::ApiError;
 
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, jobs, listing, logs,
-    pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, gangs, jobs,
+    listing, logs, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -35,7 +35,16 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/jobs/{id}/why", get(jobs::why))
         .route("/jobs/{id}/logs", get(logs::read_logs).post(logs::append_log))
         .route("/jobs/{id}/logs/stream", get(logs::stream_logs))
-        .route("/gangs/{id}", get(jobs::get_gang))
+        .route("/jobs/{id}/preempt", post(gangs::preempt_job))
+        .route("/gangs", get(gangs::list_gangs))
+        .route("/gangs/{id}", get(gangs::get_gang))
+        .route("/gangs/{id}/cancel", post(gangs::cancel_gang))
+        .route("/gangs/{id}/retry", post(gangs::retry_gang))
+        .route("/gangs/{id}/hold", post(gangs::hold_gang))
+        .route("/gangs/{id}/unhold", post(gangs::unhold_gang))
+        .route("/gangs/{id}/preempt", post(gangs::preempt_gang))
+        .route("/gangs/{id}/why", get(gangs::why_gang))
+        .route("/gangs/{id}/events", get(gangs::gang_events))
         .route("/pipelines", get(pipelines::list_pipelines).post(pipelines::submit_pipeline))
         .route("/pipelines/{id}", get(pipelines::get_pipeline))
         .route("/pipelines/{id}/steps", post(pipelines::add_steps))

@@ -16,6 +16,9 @@ use crate::lenient::{self, lenient_object};
 use crate::submission::{ResourcesBody, check_tags, check_text};
 use crate::{clock, view};
 
+/// The most ports that one worker may keep for gangs.
+const MAX_PORTS: usize = 1024;
+
 lenient_object! {
     /// A registration as a worker writes it. Status and times must decode and are then ignored.
     struct RegisterBody {
@@ -24,6 +27,7 @@ lenient_object! {
         resources: ResourcesBody = "resources",
         tags: Vec<String> = "tags",
         slots: u32 = "slots",
+        ports: Vec<u16> = "ports",
         hostname: String = "hostname",
         version: String = "version",
         status: String = "status",
@@ -58,8 +62,18 @@ impl RegisterBody {
             last_heartbeat: now,
             registered_at: now,
             health: muster_domain::Health::default(),
+            ports: muster_domain::Ports { kept: check_ports(self.ports)?, promised: Vec::new() },
         })
     }
+}
+
+/// The ports that a worker keeps for gangs.
+pub(super) fn check_ports(ports: Option<Vec<u16>>) -> Result<Vec<u16>, ApiError> {
+    let ports = ports.unwrap_or_default();
+    if ports.len() > MAX_PORTS {
+        return Err(ApiError::over_limit("ports", MAX_PORTS, "entries"));
+    }
+    Ok(ports)
 }
 
 /// Makes a worker known, or changes what is known of it.
@@ -91,7 +105,7 @@ pub(crate) async fn worker_heartbeat(
     State(app): State<Shared>,
     WorkerPath(worker): WorkerPath,
 ) -> Result<Response, ApiError> {
-    app.batcher.submit_one(Command::WorkerHeartbeat { worker }).await?;
+    app.batcher.submit_one(Command::WorkerHeartbeat { worker, ports: None }).await?;
     Ok(empty(StatusCode::OK))
 }
 

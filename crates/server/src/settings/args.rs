@@ -61,6 +61,9 @@ pub struct SchedulerArgs {
     /// Time after which an unanswered stop order counts as obeyed
     #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_TIMEOUT", default_value = "45s", value_parser = positive)]
     pub preempt_timeout: Duration,
+    /// How long a worker has to claim a task of a gang that was placed on it
+    #[arg(long, value_name = "TIME", env = "MUSTER_RESERVATION_TIMEOUT", default_value = "30s", value_parser = positive)]
+    pub reservation_timeout: Duration,
     /// Time between the polite signal and the kill when a job does not say
     #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_GRACE", default_value = "15s", value_parser = any_duration)]
     pub preempt_grace: Duration,
@@ -174,6 +177,7 @@ impl SchedulerArgs {
             job_heartbeat: Span::from(self.job_heartbeat_timeout),
             worker_stale: Span::from(self.worker_stale_timeout),
             preempt: Span::from(self.preempt_timeout),
+            reservation: Span::from(self.reservation_timeout),
         };
         let limits = Limits {
             body: self.body_limit,

@@ -10,6 +10,7 @@ use crate::clock::to_wire;
 pub(crate) fn event(event: &domain::Event) -> wire::Event {
     let claimer = match &event.kind {
         domain::EventKind::Claimed { worker, .. } => worker.as_ref(),
+        domain::EventKind::Reserved { worker, .. } => Some(worker),
         _ => None,
     };
     wire::Event {
@@ -49,6 +50,8 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
                 RequeueCause::Timeout => ("timeout", None, None),
                 RequeueCause::AskedFor { exit } => ("asked_for", Some(*exit), None),
                 RequeueCause::Released => ("released", None, None),
+                RequeueCause::Preempted { rule } => ("preempted", None, rule.clone()),
+                RequeueCause::Gang { reason } => ("gang", None, Some(reason.clone())),
             };
             put("cause", cause.into());
             put_exit(&mut put, exit.unwrap_or_default());
@@ -71,6 +74,24 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
         EventKind::StopRequested { epoch, reason } => {
             put("epoch", (*epoch).into());
             put("reason", reason.clone().into());
+        }
+        EventKind::Reserved { worker, round, size } => {
+            put("worker", worker.as_str().into());
+            put("round", (*round).into());
+            put("size", (*size).into());
+        }
+        EventKind::Unreserved { reason } => drop(put("reason", reason.clone().into())),
+        EventKind::Drained { epoch, lease, exit, forced, ran, rule } => {
+            put("epoch", (*epoch).into());
+            put("lease", lease.0.into());
+            put("ran_seconds", ran.as_secs_f64().into());
+            put_exit(&mut put, *exit);
+            if *forced {
+                put("forced", true.into());
+            }
+            if let Some(rule) = rule {
+                put("rule", rule.clone().into());
+            }
         }
         EventKind::Cancelled { reason } => drop(put("reason", reason.to_string().into())),
         EventKind::CheckpointSaved { epoch, bytes } => {

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod events;
+pub(crate) mod gangs;
 mod inputs;
 mod sets;
 mod webhooks;
@@ -17,7 +18,7 @@ use muster_protocol as wire;
 use muster_store::{Claimed, JobView, Submitted, WorkerUsage};
 use serde_json::Value;
 
-use crate::clock::to_wire;
+use crate::clock::{self, to_wire};
 
 pub(crate) use events::event;
 pub(crate) use sets::{pipeline, set};
@@ -70,7 +71,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         last_heart_beat: job.last_heartbeat().map(to_wire),
         max_retries: spec.max_attempts,
         attempts: job.attempts,
-        depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
+        depends_on: spec.depends_on.iter().map(|id| dependency(spec, *id)).collect(),
         resources: spec.resources.as_ref().map(resources),
         worker_id: job.worker().or(job.ran_on.as_ref()).map(|worker| worker.as_str().to_owned()),
         priority: spec.priority,
@@ -127,6 +128,11 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
     }
 }
 
+/// A dependency as it was named: a job, or a whole gang.
+fn dependency(spec: &domain::JobSpec, id: domain::JobId) -> String {
+    spec.gangs.get(&id).map_or_else(|| id.to_string(), ToString::to_string)
+}
+
 fn embed(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| Value::String(STANDARD.encode(bytes)))
 }
@@ -147,7 +153,9 @@ pub(crate) fn claimed(claimed: &Claimed, checkpoint_env: usize) -> wire::Job {
     if let Some(bytes) = claimed.checkpoint.as_ref().filter(|bytes| bytes.len() <= checkpoint_env) {
         env.insert("CHECKPOINT_DATA".to_owned(), STANDARD.encode(bytes));
     }
-    wire::Job { env, ..job(&claimed.job, claimed.checkpoint.as_ref()) }
+    let gang = gangs::assignment(&claimed.job, &claimed.peers);
+    env.extend(gang.iter().flat_map(gangs::environment));
+    wire::Job { env, gang, ..job(&claimed.job, claimed.checkpoint.as_ref()) }
 }
 
 pub(crate) fn worker_status(status: domain::WorkerStatus) -> wire::WorkerStatus {
@@ -180,15 +188,22 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
     }
 }
 
+/// The order to stop a job. All tasks of a gang have one deadline, so that what is left of the time counts.
 pub(crate) fn stop_order(job: &domain::Job, grace: Duration) -> wire::StopOrder {
-    let grace_ms = job.spec.grace.map_or_else(|| grace.as_millis() as u64, |own| own.as_micros() / 1_000);
+    let whole = job.spec.grace.map_or_else(|| grace.as_millis() as u64, |own| own.as_micros() / 1_000);
+    let passed = job.drain_started_at().map_or(0, |since| clock::now().since(since).as_micros() / 1_000);
+    let grace_ms = whole.saturating_sub(passed);
+    let comes_back = match &job.phase {
+        domain::Phase::Preempting { stop, .. } => stop.comes_back(),
+        _ => false,
+    };
     wire::StopOrder {
         job_id: job.id.to_string(),
         lease: job.lease.0,
         preemption_epoch: job.preemption_epoch,
         reason: job.reason().unwrap_or_default(),
         grace_ms,
-        comes_back: false,
+        comes_back,
         scope: job.spec.signal_scope.map(conditions::scope),
         signal: job.spec.stop_signal,
     }
@@ -227,7 +242,12 @@ mod tests {
         let it = domain::Job::new(JobId::from_random([1; 16]), spec, Phase::Pending, Timestamp::default());
         let take = |size: usize| {
             claimed(
-                &Claimed { job: it.clone(), checkpoint: Some(vec![0; size].into()), inputs: Vec::new() },
+                &Claimed {
+                    job: it.clone(),
+                    checkpoint: Some(vec![0; size].into()),
+                    inputs: Vec::new(),
+                    peers: Vec::new(),
+                },
                 10,
             )
             .env

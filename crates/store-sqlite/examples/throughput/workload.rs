@@ -27,6 +27,7 @@ fn submission(count: usize) -> Command {
         bytes[8..].copy_from_slice(&low);
         let id = JobId::from_random(bytes);
         NewJob {
+            first_task: None,
             id,
             spec: Arc::clone(&spec),
             hold: None,
@@ -46,7 +47,13 @@ fn rand_u64() -> u64 {
 }
 
 fn claim(max: usize) -> Command {
-    Command::Claim(Ask { worker: Some("bench".into_id()), max: max as u32, ahead: 0 })
+    Command::Claim(Ask {
+        worker: Some("bench".into_id()),
+        max: max as u32,
+        ahead: 0,
+        key: None,
+        again: false,
+    })
 }
 
 trait IntoId {

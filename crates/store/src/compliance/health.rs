@@ -32,7 +32,7 @@ async fn succeed(stage: &Stage, id: &str) {
         message: None,
         outputs: None,
     };
-    let beat = Command::WorkerHeartbeat { worker: WorkerId::new(id) };
+    let beat = Command::WorkerHeartbeat { worker: WorkerId::new(id), ports: None };
     stage.apply(vec![Command::Report(report), beat]).await;
 }
 
@@ -85,7 +85,7 @@ pub async fn a_probe_ends_a_quarantine(stage: &Stage) {
         message: None,
         outputs: None,
     };
-    let beat = Command::WorkerHeartbeat { worker: WorkerId::new("bad") };
+    let beat = Command::WorkerHeartbeat { worker: WorkerId::new("bad"), ports: None };
     stage.apply(vec![Command::Report(report), beat]).await;
     assert!(worker(stage, "bad").await.health.quarantine.is_none());
     assert!(stage.claim_by("bad").await.is_some());

@@ -115,13 +115,20 @@ pub async fn checkpoint_is_guarded_by_its_epoch_and_kept_byte_by_byte(stage: &St
     stage.claim().await.unwrap();
     let save = async |epoch: i64| {
         let (caller, bytes) = (Caller::default(), bytes.clone());
-        stage.one(Command::SaveCheckpoint { job: id, caller, epoch, bytes }).await
+        stage
+            .one(Command::SaveCheckpoint {
+                job: id,
+                caller,
+                epoch: Some(epoch),
+                content: crate::command::Content::Bytes(bytes),
+            })
+            .await
     };
     assert!(matches!(save(1).await, Err(Rejection::NotStopping { .. })));
     stage.cancel(id).await.unwrap();
     assert!(matches!(save(9).await, Err(Rejection::EpochMismatch { given: 9, current: 1 })));
     assert!(stage.store.job(id).await.unwrap().unwrap().checkpoint.is_none());
-    assert!(matches!(save(1).await, Ok(Outcome::CheckpointSaved)));
+    assert!(matches!(save(1).await, Ok(Outcome::CheckpointSaved { .. })));
     let view = stage.store.job(id).await.unwrap().unwrap();
     assert_eq!(view.checkpoint, Some(Arc::from(bytes)));
     assert_eq!(view.job.checkpoint_bytes, Some(256));

@@ -6,10 +6,12 @@
 //! A change of behaviour starts here.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test code that several crates share")]
 
+pub mod band;
 pub mod cancels;
 pub mod claims;
 pub mod control;
 pub mod dependencies;
+pub mod gangs;
 pub mod gates;
 pub mod health;
 pub mod jobs;
@@ -89,6 +91,9 @@ macro_rules! compliance_suite {
             gates {
                 a_paused_queue_starts_nothing, a_rate_bounds_starts, a_key_bounds_what_runs_at_once,
                 parallel_claims_respect_a_key, the_smallest_limit_of_a_key_counts, why_names_the_gate,
+            }
+            gangs {
+                a_gang_is_taken_whole_and_waits, a_placed_gang_is_claimed_by_its_workers_only, too_few_workers_place_nothing, running_singles_and_stopping_tasks_take_room, a_failure_drains_the_gang_and_it_starts_again, failures_of_one_task_exhaust_the_gang, a_task_that_ended_before_fails_the_gang, keep_done_lets_the_others_start_again, a_stale_reservation_is_placed_again_in_the_same_pass, a_worker_that_does_not_claim_is_avoided, two_silent_tasks_make_one_drain, silent_workers_are_forced_out_of_a_drain, an_exit_without_proof_is_believed_after_a_while, an_acknowledgement_counts_once_and_by_its_epoch, a_cancelled_gang_ends_as_one, a_preempted_gang_comes_back_at_no_cost, a_task_handed_back_costs_nobody, a_gang_counts_once_where_others_depend_on_it, a_gang_waits_for_what_it_depends_on, a_gang_may_start_with_fewer, tasks_may_share_a_worker, ports_are_given_once, a_lost_answer_is_given_again, a_checkpoint_is_saved_while_it_runs,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,

@@ -132,7 +132,13 @@ impl World {
             2 => vec![self.submit_chain(which, a)],
             3..=5 => {
                 let worker = (a % 4 != 3).then_some(worker);
-                vec![Command::Claim(Ask { worker, max: u32::from(b % 4), ahead: u32::from(b % 2) })]
+                vec![Command::Claim(Ask {
+                    worker,
+                    max: u32::from(b % 4),
+                    ahead: u32::from(b % 2),
+                    key: None,
+                    again: false,
+                })]
             }
             6..=8 => self.report(store, target, a, b).await.into_iter().collect(),
             9 => {
@@ -152,13 +158,13 @@ impl World {
                 vec![Command::SaveCheckpoint {
                     job: target,
                     caller,
-                    epoch: i64::from(b % 2),
-                    bytes: vec![a, b, 0],
+                    epoch: Some(i64::from(b % 2)),
+                    content: crate::command::Content::Bytes(vec![a, b, 0]),
                 }]
             }
             13 => vec![
                 Command::RegisterWorker(self.worker(worker, b)),
-                Command::WorkerHeartbeat { worker: WorkerId::new("w1") },
+                Command::WorkerHeartbeat { worker: WorkerId::new("w1"), ports: None },
             ],
             14 | 15 => vec![Command::Sweep(self.sweep(a, b))],
             16 => vec![Command::Hold { job: target, message: None }],
@@ -193,6 +199,7 @@ impl World {
         let id = JobId::from_random(bytes);
         self.jobs.push(id);
         NewJob {
+            first_task: None,
             id,
             spec: Arc::new(spec),
             hold: None,
@@ -276,6 +283,7 @@ impl World {
 
     fn worker(&self, id: WorkerId, size: u8) -> Worker {
         Worker {
+            ports: muster_domain::Ports::default(),
             id,
             exec_addr: "host:1".to_owned(),
             resources: memory(u64::from(size) * 4),

@@ -83,6 +83,7 @@ impl Stage {
 
     pub fn new_job(&self, spec: JobSpec) -> NewJob {
         NewJob {
+            first_task: None,
             id: self.new_id(),
             spec: Arc::new(spec),
             hold: None,
@@ -126,7 +127,7 @@ impl Stage {
     // Claims and reports.
 
     pub async fn claim_as(&self, worker: Option<&str>, max: u32) -> Vec<Claimed> {
-        let ask = Ask { worker: worker.map(WorkerId::new), max, ahead: 0 };
+        let ask = Ask { worker: worker.map(WorkerId::new), max, ahead: 0, key: None, again: false };
         match self.one(Command::Claim(ask)).await.unwrap() {
             Outcome::Claimed(jobs) => jobs,
             other => panic!("{other:?}"),
@@ -212,6 +213,7 @@ impl Stage {
 
     pub async fn register(&self, id: &str, resources: Resources, slots: Option<u32>) -> Worker {
         let worker = Worker {
+            ports: muster_domain::Ports::default(),
             id: WorkerId::new(id),
             exec_addr: String::new(),
             resources,
@@ -251,6 +253,11 @@ impl Stage {
 
     pub async fn get(&self, id: JobId) -> Job {
         self.store.job(id).await.unwrap().unwrap().job
+    }
+
+    pub async fn why_codes(&self, id: JobId) -> Vec<&'static str> {
+        let (_, reasons) = self.store.why(id).await.unwrap().unwrap();
+        reasons.iter().map(muster_domain::Reason::code).collect()
     }
 
     pub async fn status(&self, id: JobId) -> Status {

@@ -35,7 +35,7 @@ pub async fn register_again_keeps_the_first_time(stage: &Stage) {
 }
 
 pub async fn heartbeat_of_unknown_worker(stage: &Stage) {
-    let answer = stage.one(Command::WorkerHeartbeat { worker: WorkerId::new("nobody") }).await;
+    let answer = stage.one(Command::WorkerHeartbeat { worker: WorkerId::new("nobody"), ports: None }).await;
     assert!(matches!(answer, Err(Rejection::WorkerNotFound { .. })));
 }
 
@@ -47,7 +47,7 @@ pub async fn silent_workers_go_offline_and_come_back(stage: &Stage) {
     stage.advance(Span::from_micros(1));
     assert_eq!(stage.sweep().await.workers_offline, 2);
     assert_eq!(stage.sweep().await.workers_offline, 0, "only once");
-    let beat = stage.one(Command::WorkerHeartbeat { worker: WorkerId::new("w1") }).await;
+    let beat = stage.one(Command::WorkerHeartbeat { worker: WorkerId::new("w1"), ports: None }).await;
     assert!(beat.is_ok());
     let workers = stage.store.workers().await.unwrap();
     let statuses: Vec<_> = workers.iter().map(|usage| usage.worker.status).collect();

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use muster_domain::limits::MAX_AHEAD;
-use muster_domain::{Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Trigger, Worker, WorkerId};
+use muster_domain::{
+    GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Trigger, Worker, WorkerId,
+};
 use muster_planner::{Candidate, View, WorkerView, place};
 
 use super::gates::Gates;
@@ -33,13 +35,16 @@ pub(crate) async fn apply<T: Tx>(
         return Ok(());
     }
     let mut desk = Desk::open(work, &asks).await?;
+    hand_out_again(work, &asks, &mut desk).await?;
+    hand_out_reserved(work, &mut desk).await?;
     let Offer { jobs, gates } = offer(work, &desk.workers).await?;
     let candidates = jobs.iter().map(|job| candidate(job, &gates)).collect();
     let view = View { candidates, workers: desk.workers.clone(), limits: gates.limits.clone() };
     for placement in place(&view, policy.scoring) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
-        if work.trigger(job, &Trigger::Claim { worker }).is_ok() {
+        let key = desk.key(placement.worker);
+        if work.trigger(job, &Trigger::Claim { worker, key }).is_ok() {
             desk.hand_out(placement.worker, job);
         }
     }
@@ -48,17 +53,96 @@ pub(crate) async fn apply<T: Tx>(
     let handed = desk.handed;
     let checkpoints = checkpoints(work, handed.values().flatten().copied()).await?;
     let parents = parents_with_outputs(work, handed.values().flatten().copied()).await?;
+    let rounds = rounds(work, handed.values().flatten().copied()).await?;
     for (position, _) in asks {
         let ids = handed.get(&position).map(Vec::as_slice).unwrap_or_default();
         let jobs = ids.iter().filter_map(|id| work.job(*id).ok().cloned());
         let claimed = jobs.map(|job| Claimed {
             checkpoint: checkpoints.get(&job.id).cloned(),
             inputs: inputs(&job, &parents),
+            peers: peers(&job, &rounds),
             job,
         });
         answers.put(position, Ok(Outcome::Claimed(claimed.collect())));
     }
     Ok(())
+}
+
+/// Repeats claims whose answer was lost: what was handed out under their key is still theirs.
+async fn hand_out_again<T: Tx>(
+    work: &mut Work<'_, T>,
+    asks: &[(usize, &Ask)],
+    desk: &mut Desk,
+) -> Result<(), StoreError> {
+    for (position, ask) in asks.iter().filter(|(_, ask)| ask.again) {
+        let (Some(worker), Some(key)) = (&ask.worker, &ask.key) else { continue };
+        for job in work.tx.running_jobs(worker).await? {
+            if job.claim_key.as_ref() == Some(key) {
+                desk.handed.entry(*position).or_default().push(job.id);
+                work.hold_if_new(job);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tasks of gangs that are reserved for the asking workers, in one order for all workers, so that those with
+/// one slot start the same gang first.
+async fn hand_out_reserved<T: Tx>(work: &mut Work<'_, T>, desk: &mut Desk) -> Result<(), StoreError> {
+    let asking: Vec<WorkerId> = desk
+        .workers
+        .iter()
+        .filter(|worker| worker.wants > 0)
+        .filter_map(|worker| worker.id.clone())
+        .collect();
+    if asking.is_empty() {
+        return Ok(());
+    }
+    for job in work.tx.lock_reserved(&asking).await? {
+        let id = job.id;
+        let place = desk.workers.iter().position(|worker| worker.id.as_ref() == job.worker());
+        let Some(place) = place.filter(|place| desk.workers[*place].wants > 0) else { continue };
+        work.hold_if_new(job);
+        let (worker, key) = (desk.workers[place].id.clone(), desk.key(place));
+        if work.trigger(id, &Trigger::Claim { worker, key }).is_ok() {
+            // Its room was counted when it was reserved.
+            desk.workers[place].wants -= 1;
+            desk.hand_out(place, id);
+        }
+    }
+    Ok(())
+}
+
+/// All tasks of the gangs that these jobs belong to.
+async fn rounds<T: Tx>(
+    work: &mut Work<'_, T>,
+    claimed: impl Iterator<Item = JobId>,
+) -> Result<HashMap<GangId, Vec<Job>>, StoreError> {
+    let gang = |id: JobId| Some(work.job(id).ok()?.spec.gang.as_ref()?.id);
+    let gangs: BTreeSet<GangId> = claimed.filter_map(gang).collect();
+    let mut found: HashMap<GangId, Vec<Job>> = HashMap::new();
+    if gangs.is_empty() {
+        return Ok(found);
+    }
+    let gangs: Vec<GangId> = gangs.into_iter().collect();
+    for task in work.tx.gang_tasks(&gangs).await? {
+        if let Some(gang) = &task.spec.gang {
+            found.entry(gang.id).or_default().push(task);
+        }
+    }
+    for tasks in found.values_mut() {
+        tasks.sort_unstable_by_key(|task| task.spec.gang.as_ref().map_or(0, |gang| gang.index));
+    }
+    Ok(found)
+}
+
+/// The tasks that start in the same round as this one.
+fn peers(job: &Job, rounds: &HashMap<GangId, Vec<Job>>) -> Vec<Job> {
+    let tasks = job.spec.gang.as_ref().and_then(|gang| rounds.get(&gang.id)).into_iter().flatten();
+    let together = |task: &&Job| {
+        task.reservation_epoch == job.reservation_epoch && !task.is_terminal() && task.round.is_some()
+    };
+    tasks.filter(together).cloned().collect()
 }
 
 fn candidate(job: &Job, gates: &Gates) -> Candidate {
@@ -91,6 +175,8 @@ struct Desk {
     workers: Vec<WorkerView>,
     /// For each worker: positions of its asks with what they still want.
     asks: Vec<Vec<(usize, u32)>>,
+    /// The key of each ask that has one.
+    keys: HashMap<usize, Arc<str>>,
     handed: BTreeMap<usize, Vec<JobId>>,
 }
 
@@ -98,7 +184,8 @@ impl Desk {
     /// Several asks of one worker share its room; anonymous asks stand for themselves.
     async fn open<T: Tx>(work: &mut Work<'_, T>, asks: &[(usize, &Ask)]) -> Result<Self, StoreError> {
         let mut named: BTreeMap<&WorkerId, Vec<(usize, &Ask)>> = BTreeMap::new();
-        let mut desk = Self { workers: Vec::new(), asks: Vec::new(), handed: BTreeMap::new() };
+        let mut desk =
+            Self { workers: Vec::new(), asks: Vec::new(), keys: HashMap::new(), handed: BTreeMap::new() };
         for (position, ask) in asks {
             match &ask.worker {
                 Some(worker) => named.entry(worker).or_default().push((*position, ask)),
@@ -124,7 +211,14 @@ impl Desk {
     fn add(&mut self, mut view: WorkerView, asks: &[(usize, &Ask)]) {
         view.wants = asks.iter().map(|(_, ask)| ask.max).fold(0, u32::saturating_add).min(MAX_CLAIMS);
         self.workers.push(view);
+        self.keys.extend(asks.iter().filter_map(|(position, ask)| Some((*position, ask.key.clone()?))));
         self.asks.push(asks.iter().map(|(position, ask)| (*position, ask.max)).collect());
+    }
+
+    /// The key of the ask that the worker gets its next job through.
+    fn key(&self, worker: usize) -> Option<Arc<str>> {
+        let (position, _) = self.asks[worker].iter().find(|(_, left)| *left > 0)?;
+        self.keys.get(position).cloned()
     }
 
     fn hand_out(&mut self, worker: usize, job: JobId) {

@@ -1,10 +1,10 @@
 //! What people do to jobs and queues: hold, release, retry, edit, delete, and the settings of queues.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use muster_domain::{
-    Change, Edit, Event, EventKind, Hold, IfUnmet, Job, JobId, JobSpec, Needs, Queue, Rejection, Status,
+    Change, Edit, Event, EventKind, Hold, IfUnmet, JobId, JobSpec, Needs, Queue, Rejection, Status,
     Timestamp, Trigger,
 };
 
@@ -59,17 +59,18 @@ async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Store
     if answer.is_err() {
         return Ok(answer);
     }
-    let mut frontier = vec![id];
-    let mut seen: HashSet<JobId> = HashSet::from([id]);
+    // Those that wait for a gang wait for its first task.
+    let mut frontier = vec![work.unit(id)];
+    let mut seen: HashSet<JobId> = frontier.iter().copied().chain([id]).collect();
     while !frontier.is_empty() {
         let edges = work.tx.dependants(&frontier).await?;
         let children: Vec<JobId> =
             edges.iter().map(|edge| edge.child).filter(|child| seen.insert(*child)).collect();
-        work.lock(children.iter().copied()).await?;
+        work.lock_whole(children.iter().copied()).await?;
         frontier.clear();
         for child in children {
             if revive(work, child).await? {
-                frontier.push(child);
+                frontier.push(work.unit(child));
             }
         }
     }
@@ -78,14 +79,14 @@ async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Store
 
 /// How the dependencies of a job stand now.
 async fn needs<T: Tx>(work: &mut Work<'_, T>, spec: &JobSpec) -> Result<Needs, StoreError> {
-    work.lock(spec.depends_on.iter().copied()).await?;
+    work.lock_whole(spec.depends_on.iter().copied()).await?;
     let mut needs = Needs::default();
     for (place, parent) in spec.depends_on.iter().enumerate() {
         let rule = spec.rule(place);
-        match work.job(*parent).map(Job::ended) {
-            Ok(Some(ended)) => needs.add(rule, ended),
-            Ok(None) => needs.wait_for(rule),
-            Err(_) => {}
+        match (work.job(*parent), work.unit_end(*parent)) {
+            (Ok(_), Some((_, ended, _))) => needs.add(rule, ended),
+            (Ok(_), None) => needs.wait_for(rule),
+            (Err(_), _) => {}
         }
     }
     Ok(needs)
@@ -99,7 +100,25 @@ async fn revive<T: Tx>(work: &mut Work<'_, T>, child: JobId) -> Result<bool, Sto
     Ok(work.trigger(child, &Trigger::Revive { needs }).is_ok() && !was_blocked)
 }
 
+/// Edits a job, or all tasks of its gang.
 async fn edit<T: Tx>(work: &mut Work<'_, T>, id: JobId, change: &Edit) -> Result<Answer, StoreError> {
+    let answer = edit_one(work, id, change).await?;
+    if answer.is_ok() {
+        for sibling in siblings(work, id) {
+            edit_one(work, sibling, change).await?.ok();
+        }
+    }
+    Ok(answer)
+}
+
+/// The other tasks of its gang that have not ended.
+fn siblings<T: Tx>(work: &Work<'_, T>, id: JobId) -> Vec<JobId> {
+    let gang = work.job(id).ok().and_then(|job| job.spec.gang.as_ref().map(|gang| gang.id));
+    let tasks = gang.map(|gang| work.tasks_of(gang)).unwrap_or_default();
+    tasks.iter().filter(|task| task.id != id && !task.is_terminal()).map(|task| task.id).collect()
+}
+
+async fn edit_one<T: Tx>(work: &mut Work<'_, T>, id: JobId, change: &Edit) -> Result<Answer, StoreError> {
     let edited = match work.edit(id, change) {
         Ok(edited) => edited,
         Err(rejection) => return Ok(Err(rejection)),
@@ -124,10 +143,19 @@ async fn delete<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Stor
     if !status.is_terminal() {
         return Ok(Err(Rejection::NotEnded { status }));
     }
+    if let Some(open) = siblings(work, id).into_iter().find_map(|sibling| work.job(sibling).ok()) {
+        return Ok(Err(Rejection::NotEnded { status: open.status() }));
+    }
+    let gang = work.job(id).ok().and_then(|job| job.spec.gang.as_ref().map(|gang| gang.id));
+    let tasks = gang.map(|gang| work.tasks_of(gang)).unwrap_or_default();
+    let going: BTreeSet<JobId> = tasks.iter().map(|task| task.id).chain([id]).collect();
+    let going: Vec<JobId> = going.into_iter().collect();
     // It may have ended in this very batch: those that wait for it are told before it is forgotten.
     settle::dependants(work).await?;
-    work.tx.delete_jobs(&[id]).await?;
-    work.forget(id);
+    work.tx.delete_jobs(&going).await?;
+    for id in going {
+        work.forget(id);
+    }
     Ok(Ok(Outcome::Deleted))
 }
 

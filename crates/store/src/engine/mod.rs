@@ -7,9 +7,11 @@
 
 mod claim;
 mod control;
+mod gang_notes;
 mod gates;
 mod health;
 mod named;
+mod plan;
 mod preview;
 mod read;
 mod removal;
@@ -87,12 +89,14 @@ pub async fn apply<T: Tx>(
     work.flush_workers().await?;
     submit::apply(&mut work, commands, &mut answers).await?;
     work.flush().await?;
+    plan::apply(&mut work, policy, commands, &mut answers).await?;
+    settle::dependants(&mut work).await?;
     claim::apply(&mut work, policy, commands, &mut answers).await?;
     work.flush().await?;
     webhooks::apply(&mut work, commands, &mut answers).await?;
     work.append_events().await?;
-    let (events, wake) = work.into_effects();
-    Ok(Applied { answers: answers.finish()?, events, wake })
+    let (events, gangs, wake) = work.into_effects();
+    Ok(Applied { answers: answers.finish()?, events, gangs, wake })
 }
 
 /// The commands of one kind with their positions.

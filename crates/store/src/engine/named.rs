@@ -1,10 +1,12 @@
 //! Verbs that name a job: reports, heartbeats, stop acknowledgements, checkpoints, cancels.
 
-use muster_domain::{Change, EndReason, EventKind, JobId, Rejection, Status, Trigger};
+use std::sync::Arc;
+
+use muster_domain::{Change, EndReason, EventKind, Job, JobId, Rejection, Status, Trigger};
 
 use super::Answers;
 use super::work::Work;
-use crate::command::{Answer, Command, HeartbeatReply, Outcome, Report};
+use crate::command::{Answer, Command, Content, HeartbeatReply, Outcome, Report};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -27,15 +29,24 @@ pub(crate) async fn apply<T: Tx>(
                 let trigger = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
                 work.trigger(*job, &trigger).map(|_| Outcome::StopAcknowledged)
             }
-            Command::SaveCheckpoint { job, caller, epoch, bytes } => {
-                let size = bytes.len() as u64;
-                let trigger = Trigger::SaveCheckpoint { caller: caller.clone(), epoch: *epoch, bytes: size };
+            Command::SaveCheckpoint { job, caller, epoch, content } => {
+                let (bytes, file) = match content {
+                    Content::Bytes(bytes) => (bytes.len() as u64, None),
+                    Content::File { name, bytes } => (*bytes, Some(Arc::clone(name))),
+                };
+                let earlier = work.job(*job).ok().and_then(|job| job.checkpoint_file.clone());
+                let trigger = Trigger::SaveCheckpoint { caller: caller.clone(), epoch: *epoch, bytes, file };
                 let saved = work.trigger(*job, &trigger);
                 if saved.is_ok() {
-                    work.tx.put_checkpoint(*job, bytes).await?;
+                    let kept = if let Content::Bytes(bytes) = content { bytes.as_slice() } else { &[] };
+                    work.tx.put_checkpoint(*job, kept).await?;
                 }
-                saved.map(|_| Outcome::CheckpointSaved)
+                saved.map(|_| Outcome::CheckpointSaved { replaced: earlier })
             }
+            Command::Preempt { job, message } => work
+                .trigger(*job, &Trigger::Preempt { message: message.clone() })
+                .and_then(|change| Ok((change, work.job(*job)?.clone())))
+                .map(|(change, job)| Outcome::Changed { job, repeated: change == Change::Repeated }),
             // Answered by `answer_cancels`, when it is known what went down with it.
             Command::Cancel { job, message } => {
                 match work.trigger(*job, &Trigger::Cancel { message: message.clone() }) {
@@ -56,6 +67,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::PutQueue(_)
             | Command::Webhook(_)
             | Command::Remove(_)
+            | Command::Plan(_)
             | Command::Sweep(_) => continue,
         };
         answers.put(position, answer);
@@ -72,6 +84,9 @@ fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
         outputs: report.outputs.clone(),
     };
     let change = work.trigger(report.job, &trigger)?;
+    if change == Change::Noted {
+        return Err(Rejection::NotRunning { status: work.job(report.job)?.status() });
+    }
     Ok(Outcome::Reported { job: work.job(report.job)?.clone(), repeated: change == Change::Repeated })
 }
 
@@ -86,15 +101,29 @@ pub(crate) fn answer_cancels<T: Tx>(work: &Work<'_, T>, commands: &[Command], an
 }
 
 fn cancelled<T: Tx>(work: &Work<'_, T>, id: JobId) -> Result<Outcome, Rejection> {
-    if work.job(id)?.status() == Status::Preempting {
+    let job = work.job(id)?;
+    let gang: Vec<Job> = job.spec.gang.as_ref().map(|gang| work.tasks_of(gang.id)).unwrap_or_default();
+    if gang.iter().any(|task| task.status() == Status::Preempting) {
+        let with = |wanted: Status| {
+            gang.iter().filter(|task| task.status() == wanted).map(|task| task.id).collect::<Vec<_>>()
+        };
+        return Ok(Outcome::Cancelled {
+            cancelled: with(Status::Cancelled),
+            stopping: with(Status::Preempting),
+        });
+    }
+    if job.status() == Status::Preempting {
         return Ok(Outcome::Cancelled { cancelled: Vec::new(), stopping: vec![id] });
     }
+    let siblings = gang.iter().map(|task| task.id).filter(|task| *task != id);
+    let siblings: Vec<JobId> = siblings.collect();
+    let root = |ancestor: &JobId| *ancestor == id || siblings.contains(ancestor);
     let taken_along = work.events().iter().filter_map(|event| match &event.kind {
         EventKind::Cancelled {
             reason: EndReason::DependencyCancelled { ancestor } | EndReason::Skipped { ancestor, .. },
-        } if *ancestor == id => event.job,
+        } if root(ancestor) => event.job,
         _ => None,
     });
-    let cancelled = std::iter::once(id).chain(taken_along).collect();
+    let cancelled = std::iter::once(id).chain(siblings.iter().copied()).chain(taken_along).collect();
     Ok(Outcome::Cancelled { cancelled, stopping: Vec::new() })
 }

@@ -8,6 +8,15 @@ use crate::error::StoreError;
 use crate::query::CancelPreview;
 use crate::tx::Tx;
 
+/// These jobs, and all tasks of the gangs that they belong to.
+async fn whole<T: Tx>(tx: &mut T, ids: &[JobId]) -> Result<Vec<Job>, StoreError> {
+    let mut all: Vec<JobId> = ids.to_vec();
+    all.extend(tx.siblings(ids).await?);
+    all.sort_unstable();
+    all.dedup();
+    tx.read_jobs(&all).await
+}
+
 /// Cancels copies of these jobs and tells their dependants, level by level.
 pub(super) async fn cancel<T: Tx>(tx: &mut T, ids: &[JobId]) -> Result<CancelPreview, StoreError> {
     // Ends carry a time that nobody will see.
@@ -15,9 +24,15 @@ pub(super) async fn cancel<T: Tx>(tx: &mut T, ids: &[JobId]) -> Result<CancelPre
     let mut preview = CancelPreview::default();
     let mut copies: HashMap<JobId, Job> = HashMap::new();
     let mut ended: Vec<JobId> = Vec::new();
-    for mut job in tx.read_jobs(ids).await? {
+    for mut job in whole(tx, ids).await? {
         let runs = matches!(job.status(), Status::Running | Status::Preempting);
-        if transition(&mut job, &Trigger::Cancel { message: None }, now).is_err() {
+        if job.spec.gang.is_some() {
+            // All tasks of a gang are cancelled together.
+            if job.is_terminal() {
+                continue;
+            }
+            job.phase = Phase::Cancelled { at: now, reason: EndReason::Cancelled { message: None } };
+        } else if transition(&mut job, &Trigger::Cancel { message: None }, now).is_err() {
             continue;
         }
         if runs {

@@ -3,17 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use muster_domain::{Job, JobId, JobSet, Phase, Reason, SetId, Timestamp, Worker, WorkerStatus};
-use muster_planner::{WorkerView, explain};
+use muster_domain::{
+    GangId, Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Worker, WorkerStatus,
+};
+use muster_planner::{WorkerView, explain, explain_gang};
 
 use super::claim::with_usage;
-use super::{preview, webhooks};
+use super::gates::Gates;
+use super::{plan, preview, webhooks};
 use crate::error::StoreError;
 use crate::query::{
-    EventFilter, FinishedJob, JobFilter, JobPage, JobView, Query, Reply, SetCount, SetFilter, SetView,
-    WorkerUsage,
+    EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
+    SetFilter, SetView, WorkerUsage,
 };
-use crate::tx::Tx;
+use crate::tx::{Tx, WaitingGang};
 
 /// Answers a question inside `tx`.
 pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError> {
@@ -34,8 +37,38 @@ pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError>
         Query::CancelPreview(ids) => Reply::CancelPreview(preview::cancel(tx, ids).await?),
         Query::Webhooks { counted } => Reply::Webhooks(webhooks::list(tx, *counted).await?),
         Query::DeadLetters(filter) => Reply::DeadLetters(tx.dead_letters(filter).await?),
+        Query::Gang(id) => {
+            let mut tasks = tx.gang_tasks(&[*id]).await?;
+            tasks.sort_unstable_by_key(index);
+            Reply::Gang(with_checkpoints(tx, tasks).await?)
+        }
+        Query::Gangs(filter) => Reply::Gangs(gangs(tx, *filter).await?),
         Query::Why(id) => Reply::Why(why(tx, *id).await?),
     })
+}
+
+fn index(task: &Job) -> u32 {
+    task.spec.gang.as_ref().map_or(0, |gang| gang.index)
+}
+
+async fn gangs<T: Tx>(tx: &mut T, filter: GangFilter) -> Result<Vec<GangView>, StoreError> {
+    let found = tx.gangs(filter.before_seq, filter.limit).await?;
+    let ids: Vec<GangId> = found.iter().map(|(_, gang)| *gang).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut tasks: HashMap<GangId, Vec<Job>> = HashMap::new();
+    for task in tx.gang_tasks(&ids).await? {
+        if let Some(gang) = &task.spec.gang {
+            tasks.entry(gang.id).or_default().push(task);
+        }
+    }
+    let view = |(seq, id): (u64, GangId)| {
+        let mut tasks = tasks.remove(&id).unwrap_or_default();
+        tasks.sort_unstable_by_key(index);
+        GangView { id, seq, tasks }
+    };
+    Ok(found.into_iter().map(view).collect())
 }
 
 async fn with_checkpoints<T: Tx>(tx: &mut T, jobs: Vec<Job>) -> Result<Vec<JobView>, StoreError> {
@@ -119,6 +152,9 @@ async fn why<T: Tx>(tx: &mut T, id: JobId) -> Result<Option<(Job, Vec<Reason>)>,
         Phase::Blocked { .. } => {
             let mut reasons = unfinished_dependencies(tx, &job).await?;
             reasons.extend(job.hold.is_some().then(|| Reason::Held { why: hold(&job) }));
+            if reasons.is_empty() && job.spec.gang.is_some() {
+                reasons = waiting_task(tx, &job).await?;
+            }
             reasons
         }
         Phase::Reserved { worker, .. } => vec![Reason::Running { worker: Some(worker.clone()), since: None }],
@@ -146,8 +182,43 @@ fn delay(job: &Job, until: Timestamp) -> Reason {
     Reason::NotBefore { until }
 }
 
+/// A task of a gang that waits for nothing but its placement.
+async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let Some(gang) = job.spec.gang.as_ref() else { return Ok(Vec::new()) };
+    let tasks = tx.gang_tasks(&[gang.id]).await?;
+    let open: Vec<&Job> = tasks.iter().filter(|task| !task.is_terminal()).collect();
+    let mut reasons = gates(tx, job).await?;
+    if open.iter().any(|task| task.status() != Status::Blocked) {
+        reasons.push(Reason::Spared { gang: gang.id });
+        return Ok(reasons);
+    }
+    // A read does not know the time: who asked leaves out what is over.
+    if job.closed.is_some() || job.spec.not_before == Some(job.ready_at) {
+        reasons.push(delay(job, job.ready_at));
+    }
+    let waiting = WaitingGang { first: job.clone(), tasks: open.len() as u32 };
+    if let Some(candidate) = plan::candidate(&waiting, &Gates::default()) {
+        reasons.extend(explain_gang(&candidate, &worker_views(tx).await?));
+    }
+    Ok(reasons)
+}
+
 /// The gates in front of a pending job, then the room.
 async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let mut reasons = gates(tx, job).await?;
+    let workers = tx.workers().await?;
+    let set_aside = workers.iter().filter(|worker| worker.status == WorkerStatus::Active);
+    reasons.extend(set_aside.filter_map(|worker| {
+        let until = worker.health.quarantine.as_ref()?.probe_at;
+        Some(Reason::Quarantined { worker: worker.id.clone(), until })
+    }));
+    let ahead = tx.count_ahead(job).await?;
+    reasons.extend(explain(&job.spec.requirement(), &worker_views(tx).await?, ahead));
+    Ok(reasons)
+}
+
+/// What keeps a job from starting apart from room.
+async fn gates<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
     let mut reasons = Vec::new();
     if let Some(name) = &job.spec.queue {
         let queues = tx.queues().await?;
@@ -163,14 +234,6 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
             reasons.push(Reason::Concurrency { key: limit.key.clone(), limit: limit.limit, holders });
         }
     }
-    let workers = tx.workers().await?;
-    let set_aside = workers.iter().filter(|worker| worker.status == WorkerStatus::Active);
-    reasons.extend(set_aside.filter_map(|worker| {
-        let until = worker.health.quarantine.as_ref()?.probe_at;
-        Some(Reason::Quarantined { worker: worker.id.clone(), until })
-    }));
-    let ahead = tx.count_ahead(job).await?;
-    reasons.extend(explain(&job.spec.requirement(), &worker_views(tx).await?, ahead));
     Ok(reasons)
 }
 

@@ -43,9 +43,15 @@ pub(super) async fn remove<T: Tx>(
     ids: &[JobId],
     before: Timestamp,
 ) -> Result<u32, StoreError> {
-    work.lock(ids.iter().copied()).await?;
+    work.lock_whole(ids.iter().copied()).await?;
     let over = |job: &Job| job.is_terminal() && job.done_at().is_some_and(|at| at < before);
-    let mut going: Vec<JobId> = ids.iter().copied().filter(|id| work.job(*id).is_ok_and(over)).collect();
+    // A task stays as long as its gang has not ended.
+    let gang_over = |id: &JobId| match work.job(*id).ok().and_then(|job| job.spec.gang.as_ref()) {
+        Some(gang) => work.tasks_of(gang.id).iter().all(Job::is_terminal),
+        None => true,
+    };
+    let going = ids.iter().copied().filter(|id| work.job(*id).is_ok_and(over) && gang_over(id));
+    let mut going: Vec<JobId> = going.collect();
     if going.is_empty() {
         return Ok(0);
     }

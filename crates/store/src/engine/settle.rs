@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use muster_domain::{JobId, ReportKind, Trigger};
+use muster_domain::{GangId, JobId, ReportKind, Trigger};
 
 use super::work::Work;
 use crate::command::Command;
@@ -16,6 +16,9 @@ pub(crate) async fn lock_in_order<T: Tx>(
     commands: &[Command],
 ) -> Result<(), StoreError> {
     let mut ids: BTreeSet<JobId> = BTreeSet::new();
+    // Jobs that are locked alone, even where they belong to a gang.
+    let mut alone: BTreeSet<JobId> = BTreeSet::new();
+    let mut gangs: Vec<GangId> = Vec::new();
     // Jobs that may end well release their dependants; those that may end badly take all below with them.
     let (mut shallow, mut deep) = (Vec::new(), Vec::new());
     for command in commands {
@@ -34,9 +37,11 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 ids.insert(*job);
                 deep.push(*job);
             }
-            Command::Heartbeat { job, .. }
-            | Command::SaveCheckpoint { job, .. }
-            | Command::Hold { job, .. }
+            Command::Heartbeat { job, .. } | Command::SaveCheckpoint { job, .. } => {
+                alone.insert(*job);
+            }
+            Command::Hold { job, .. }
+            | Command::Preempt { job, .. }
             | Command::Release { job }
             | Command::Edit { job, .. }
             | Command::Delete { job } => {
@@ -44,7 +49,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
             }
             Command::Submit(submit) => {
                 let named = submit.jobs.iter().flat_map(|job| &job.depends_on);
-                ids.extend(named.filter_map(|name| name.parse::<JobId>().ok()));
+                ids.extend(named.clone().filter_map(|name| name.parse::<JobId>().ok()));
+                gangs.extend(named.filter_map(|name| gang_name(name)));
             }
             Command::Claim(_)
             | Command::RegisterWorker(_)
@@ -53,13 +59,23 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::PutQueue(_)
             | Command::Webhook(_)
             | Command::Remove(_)
+            | Command::Plan(_)
             | Command::Sweep(_) => {}
         }
+    }
+    if !gangs.is_empty() {
+        ids.extend(work.tx.gang_tasks(&gangs).await?.iter().map(|task| task.id));
     }
     if !T::EXCLUSIVE {
         look_ahead(work, &mut ids, shallow, deep).await?;
     }
-    work.lock(ids).await
+    work.lock(ids.iter().copied().chain(alone)).await?;
+    work.lock_whole(ids).await
+}
+
+/// A gang that is named as a dependency.
+pub(super) fn gang_name(name: &str) -> Option<GangId> {
+    name.starts_with(GangId::PREFIX).then(|| name.parse().ok()).flatten()
 }
 
 /// Adds the rows that the named jobs may drag along. Edges never change once written, so that reading
@@ -70,6 +86,15 @@ async fn look_ahead<T: Tx>(
     shallow: Vec<JobId>,
     deep: Vec<JobId>,
 ) -> Result<(), StoreError> {
+    // What happens to one task happens to its gang, and others wait for the first task of it.
+    let named: Vec<JobId> = ids.iter().copied().collect();
+    let siblings = if named.is_empty() { Vec::new() } else { work.tx.siblings(&named).await? };
+    ids.extend(&siblings);
+    let (mut shallow, mut deep) = (shallow, deep);
+    if !siblings.is_empty() {
+        deep.extend(&siblings);
+    }
+    shallow.retain(|id| !siblings.contains(id));
     if !shallow.is_empty() {
         ids.extend(work.tx.dependants(&shallow).await?.into_iter().map(|edge| edge.child));
     }
@@ -78,6 +103,10 @@ async fn look_ahead<T: Tx>(
     while !frontier.is_empty() {
         let edges = work.tx.dependants(&frontier).await?;
         frontier = edges.into_iter().map(|edge| edge.child).filter(|child| seen.insert(*child)).collect();
+        if !frontier.is_empty() {
+            let siblings = work.tx.siblings(&frontier).await?;
+            frontier.extend(siblings.into_iter().filter(|task| seen.insert(*task)));
+        }
         ids.extend(&frontier);
     }
     Ok(())
@@ -90,13 +119,19 @@ pub(crate) async fn dependants<T: Tx>(work: &mut Work<'_, T>) -> Result<(), Stor
         if ended.is_empty() {
             return Ok(());
         }
-        let mut edges = work.tx.dependants(&ended).await?;
+        work.lock_whole(ended.iter().copied()).await?;
+        // A gang has ended when the last of its tasks has; those that wait for it wait for its first task.
+        let units: BTreeSet<JobId> = ended.iter().filter_map(|id| Some(work.unit_end(*id)?.0)).collect();
+        let units: Vec<JobId> = units.into_iter().collect();
+        if units.is_empty() {
+            continue;
+        }
+        let mut edges = work.tx.dependants(&units).await?;
         edges.sort_unstable_by_key(|edge| (edge.parent, edge.child));
-        work.lock(edges.iter().map(|edge| edge.child)).await?;
+        work.lock_whole(edges.iter().map(|edge| edge.child)).await?;
         for edge in edges {
-            let Ok(parent) = work.job(edge.parent) else { continue };
-            let Some(ended) = parent.ended() else { continue };
-            let trigger = Trigger::DependencyEnded { rule: edge.rule, ended, ancestor: parent.root_cause() };
+            let Some((_, ended, ancestor)) = work.unit_end(edge.parent) else { continue };
+            let trigger = Trigger::DependencyEnded { rule: edge.rule, ended, ancestor };
             // A child that is no longer blocked has ended before (cancelled, or through another
             // parent): there is nothing left to tell it.
             let _already_ended = work.trigger(edge.child, &trigger);

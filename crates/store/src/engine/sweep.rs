@@ -46,13 +46,14 @@ async fn silent_jobs<T: Tx>(
     }
     let ids = work.tx.silent_jobs(before, sweep.limit).await?;
     summary.more |= ids.len() >= sweep.limit;
-    work.lock(ids.iter().copied()).await?;
+    work.lock_whole(ids.iter().copied()).await?;
     for id in ids {
         // Between the look and the lock the job may have spoken or ended; then the trigger is refused.
         match work.trigger(id, &Trigger::Silence { patience }) {
-            Ok(Change::Happened(EventKind::Requeued { .. })) => summary.requeued += 1,
+            // The silence of a task drains its gang.
+            Ok(Change::Happened(EventKind::Requeued { .. }) | Change::Touched) => summary.requeued += 1,
             Ok(Change::Happened(_)) => summary.failed += 1,
-            Ok(Change::Touched | Change::Repeated) | Err(_) => {}
+            Ok(Change::Repeated | Change::Noted) | Err(_) => {}
         }
     }
     Ok(())
@@ -70,7 +71,7 @@ async fn overdue_stops<T: Tx>(
     }
     let ids = work.tx.overdue_stops(before, sweep.limit).await?;
     summary.more |= ids.len() >= sweep.limit;
-    work.lock(ids.iter().copied()).await?;
+    work.lock_whole(ids.iter().copied()).await?;
     for id in ids {
         if work.trigger(id, &Trigger::StopOverdue { patience }).is_ok() {
             summary.stops_forced += 1;
@@ -87,9 +88,9 @@ async fn alarms<T: Tx>(
 ) -> Result<(), StoreError> {
     let ids = work.tx.alarms(work.now, sweep.limit).await?;
     summary.more |= ids.len() >= sweep.limit;
-    work.lock(ids.iter().copied()).await?;
+    work.lock_whole(ids.iter().copied()).await?;
     for id in ids {
-        let acted = [Trigger::Expire, Trigger::Due, Trigger::Overrun]
+        let acted = [Trigger::Expire, Trigger::Due, Trigger::Overrun, Trigger::ExitPresumed]
             .iter()
             .any(|trigger| work.trigger(id, trigger).is_ok());
         summary.alarms += u32::from(acted);

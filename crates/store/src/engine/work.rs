@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Change, Edit, Event, EventKind, Job, JobId, Rejection, ShapeId, Timestamp, Trigger, Worker, WorkerId,
-    edit, transition,
+    Change, Edit, Effects, Ended, Event, EventKind, GangChange, GangId, Job, JobId, Patience, Place,
+    Rejection, ShapeId, Timestamp, Trigger, Worker, WorkerId, edit, gang_ended, gang_transition, lifecycle,
+    transition,
 };
 
-use crate::command::Wake;
+use super::gang_notes;
+use crate::command::{GangNote, Wake};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -21,12 +23,15 @@ pub(crate) struct Work<'t, T> {
     pub(crate) tx: &'t mut T,
     pub(crate) now: Timestamp,
     jobs: HashMap<JobId, Held>,
+    /// The held tasks of each gang.
+    gangs: HashMap<GangId, BTreeSet<JobId>>,
     /// Jobs that became terminal and whose dependants have not been told yet.
     ended: Vec<JobId>,
     /// Workers that the batch speaks of, locked.
     workers: BTreeMap<WorkerId, Worker>,
     changed_workers: BTreeSet<WorkerId>,
     events: Vec<Event>,
+    gang_notes: Vec<GangNote>,
     wake: Wake,
 }
 
@@ -36,10 +41,12 @@ impl<'t, T: Tx> Work<'t, T> {
             tx,
             now,
             jobs: HashMap::new(),
+            gangs: HashMap::new(),
             ended: Vec::new(),
             workers: BTreeMap::new(),
             changed_workers: BTreeSet::new(),
             events: Vec::new(),
+            gang_notes: Vec::new(),
             wake: Wake::default(),
         }
     }
@@ -93,9 +100,42 @@ impl<'t, T: Tx> Work<'t, T> {
         Ok(())
     }
 
+    /// Locks those of `ids` that are not held yet, and all tasks of the gangs that they belong to.
+    pub(crate) async fn lock_whole(
+        &mut self,
+        ids: impl IntoIterator<Item = JobId>,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<JobId> = ids.into_iter().collect();
+        self.lock(ids.iter().copied()).await?;
+        let torn: BTreeSet<GangId> = ids.iter().filter_map(|id| self.torn_gang(*id)).collect();
+        if torn.is_empty() {
+            return Ok(());
+        }
+        let torn: Vec<GangId> = torn.into_iter().collect();
+        let tasks: Vec<JobId> = self.tx.gang_tasks(&torn).await?.iter().map(|task| task.id).collect();
+        self.lock(tasks).await
+    }
+
+    /// The gang of a held job of which not all tasks are held.
+    fn torn_gang(&self, id: JobId) -> Option<GangId> {
+        let gang = self.jobs.get(&id)?.job.spec.gang.as_ref()?;
+        let held = self.gangs.get(&gang.id).map_or(0, BTreeSet::len);
+        (held < gang.size as usize).then_some(gang.id)
+    }
+
     /// Takes over a job that the backend has locked already.
     pub(crate) fn hold(&mut self, job: Job) {
+        if let Some(gang) = &job.spec.gang {
+            self.gangs.entry(gang.id).or_default().insert(job.id);
+        }
         self.jobs.insert(job.id, Held { job, changed: false });
+    }
+
+    /// The same for a job that may be held already, and changed since.
+    pub(crate) fn hold_if_new(&mut self, job: Job) {
+        if !self.jobs.contains_key(&job.id) {
+            self.hold(job);
+        }
     }
 
     pub(crate) fn job(&self, id: JobId) -> Result<&Job, Rejection> {
@@ -104,6 +144,10 @@ impl<'t, T: Tx> Work<'t, T> {
 
     /// Puts a trigger to a held job and notes what follows from it.
     pub(crate) fn trigger(&mut self, id: JobId, trigger: &Trigger) -> Result<Change, Rejection> {
+        let gang = self.job(id)?.spec.gang.as_ref().filter(|_| trigger.concerns_gang());
+        if let Some(gang) = gang.map(|gang| gang.id) {
+            return self.trigger_gang(gang, id, trigger);
+        }
         let held = self.jobs.get_mut(&id).ok_or(Rejection::JobNotFound { id })?;
         let change = transition(&mut held.job, trigger, self.now)?;
         held.changed |= change != Change::Repeated;
@@ -117,6 +161,98 @@ impl<'t, T: Tx> Work<'t, T> {
             }
         }
         Ok(change)
+    }
+
+    fn trigger_gang(&mut self, gang: GangId, id: JobId, trigger: &Trigger) -> Result<Change, Rejection> {
+        let mut tasks = self.whole_gang(gang)?;
+        let GangChange { change, effects } = gang_transition(&mut tasks, id, trigger, self.now)?;
+        self.put_gang(gang, tasks, effects);
+        Ok(change)
+    }
+
+    /// Places a gang whose tasks are held.
+    pub(crate) fn reserve(&mut self, gang: GangId, places: &[Place]) -> Result<(), Rejection> {
+        let mut tasks = self.whole_gang(gang)?;
+        let effects = lifecycle::reserve(&mut tasks, places, self.now)?;
+        self.put_gang(gang, tasks, effects);
+        Ok(())
+    }
+
+    /// Takes the placement of a gang back that was not claimed in time.
+    pub(crate) fn lapse(&mut self, gang: GangId, patience: Patience) -> Result<(), Rejection> {
+        let mut tasks = self.whole_gang(gang)?;
+        let effects = lifecycle::lapse(&mut tasks, patience, self.now)?;
+        self.put_gang(gang, tasks, effects);
+        Ok(())
+    }
+
+    /// The held tasks of a gang, by index.
+    pub(crate) fn tasks_of(&self, gang: GangId) -> Vec<Job> {
+        let ids = self.gangs.get(&gang).into_iter().flatten();
+        let mut tasks: Vec<Job> =
+            ids.filter_map(|id| self.jobs.get(id)).map(|held| held.job.clone()).collect();
+        tasks.sort_unstable_by_key(|task| task.spec.gang.as_ref().map_or(0, |gang| gang.index));
+        tasks
+    }
+
+    /// All tasks of a gang; without one of them nothing can be decided.
+    fn whole_gang(&self, gang: GangId) -> Result<Vec<Job>, Rejection> {
+        let tasks = self.tasks_of(gang);
+        let size = tasks.first().and_then(|task| task.spec.gang.as_ref()).map_or(0, |gang| gang.size);
+        if tasks.is_empty() || tasks.len() != size as usize {
+            return Err(Rejection::GangTask);
+        }
+        Ok(tasks)
+    }
+
+    fn put_gang(&mut self, gang: GangId, tasks: Vec<Job>, effects: Effects) {
+        let before = self.tasks_of(gang);
+        self.gang_notes.extend(gang_notes::notes(gang, &before, &tasks, &effects, self.now));
+        for task in tasks {
+            let Some(held) = self.jobs.get_mut(&task.id) else { continue };
+            if held.job != task {
+                held.job = task;
+                held.changed = true;
+                self.wake.note_alarm(held.job.alarm());
+            }
+        }
+        for (id, kind) in effects {
+            let job = self.jobs.get(&id).map(|held| &held.job);
+            let ends = matches!(
+                kind,
+                EventKind::Done { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. }
+            );
+            let event = Event::of_job(id, self.now, kind);
+            self.wake.note(&event, job);
+            self.events.push(event);
+            if ends {
+                self.ended.push(id);
+            }
+        }
+    }
+
+    /// How a held job, or the gang that it belongs to, ended: the job that edges start at, the end as it is
+    /// counted, and where a bad end began. `None` while it has not.
+    pub(crate) fn unit_end(&self, id: JobId) -> Option<(JobId, Ended, JobId)> {
+        let job = &self.jobs.get(&id)?.job;
+        let Some(gang) = &job.spec.gang else {
+            return Some((id, job.ended()?, job.root_cause()));
+        };
+        let ids = self.gangs.get(&gang.id)?;
+        let mut tasks: Vec<&Job> =
+            ids.iter().filter_map(|id| self.jobs.get(id)).map(|held| &held.job).collect();
+        tasks.sort_unstable_by_key(|task| task.spec.gang.as_ref().map_or(0, |gang| gang.index));
+        let first = tasks.first()?.id;
+        let (ended, ancestor) = gang_ended(&tasks)?;
+        Some((first, ended, ancestor))
+    }
+
+    /// The job that stands for this one where others depend on it: itself, or the first task of its gang.
+    pub(crate) fn unit(&self, id: JobId) -> JobId {
+        let gang = self.jobs.get(&id).and_then(|held| held.job.spec.gang.as_ref());
+        let tasks = gang.and_then(|gang| self.gangs.get(&gang.id)).into_iter().flatten();
+        let index = |id: &JobId| self.jobs.get(id)?.job.spec.gang.as_ref().map(|gang| gang.index);
+        tasks.copied().min_by_key(index).unwrap_or(id)
     }
 
     /// Changes what was asked for and names its new shape; true when anything changed.
@@ -141,7 +277,12 @@ impl<'t, T: Tx> Work<'t, T> {
     /// Forgets a job that is being removed, and what this batch has noted about it.
     pub(crate) fn forget(&mut self, id: JobId) {
         self.events.retain(|event| event.job != Some(id));
-        self.jobs.remove(&id);
+        let gone = self.jobs.remove(&id);
+        if let Some(gang) = gone.and_then(|held| held.job.spec.gang.as_ref().map(|gang| gang.id))
+            && let Some(tasks) = self.gangs.get_mut(&gang)
+        {
+            tasks.remove(&id);
+        }
     }
 
     pub(crate) fn note(&mut self, event: Event) {
@@ -152,6 +293,11 @@ impl<'t, T: Tx> Work<'t, T> {
     /// Notes that readers of the log have something to do.
     pub(crate) const fn note_events(&mut self) {
         self.wake.events = true;
+    }
+
+    /// Notes that a gang may be placed.
+    pub(crate) const fn note_gangs(&mut self) {
+        self.wake.gangs = true;
     }
 
     /// Notes that claims should be tried again.
@@ -193,7 +339,7 @@ impl<'t, T: Tx> Work<'t, T> {
         self.tx.append_events(&mut self.events).await
     }
 
-    pub(crate) fn into_effects(self) -> (Vec<Event>, Wake) {
-        (self.events, self.wake)
+    pub(crate) fn into_effects(self) -> (Vec<Event>, Vec<GangNote>, Wake) {
+        (self.events, self.gang_notes, self.wake)
     }
 }

@@ -34,9 +34,12 @@ pub(crate) async fn apply<T: Tx>(
                 changed.insert(registered.id.clone());
                 known.insert(registered.id.clone(), registered);
             }
-            Command::WorkerHeartbeat { worker } => match known.get_mut(worker) {
+            Command::WorkerHeartbeat { worker, ports } => match known.get_mut(worker) {
                 Some(found) => {
                     found.heard(work.now);
+                    if let Some(ports) = ports {
+                        found.keeps_ports(ports);
+                    }
                     changed.insert(worker.clone());
                     answers.put(position, Ok(Outcome::WorkerSeen));
                 }
@@ -78,7 +81,7 @@ fn release<T: Tx>(work: &mut Work<'_, T>, found: &mut Worker) {
 fn named_worker(command: &Command) -> Option<&WorkerId> {
     match command {
         Command::RegisterWorker(worker) => Some(&worker.id),
-        Command::WorkerHeartbeat { worker } | Command::ReleaseWorker { worker } => Some(worker),
+        Command::WorkerHeartbeat { worker, .. } | Command::ReleaseWorker { worker } => Some(worker),
         Command::Claim(ask) => ask.worker.as_ref(),
         _ => None,
     }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status,
-    Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Phase, Queue, QueueName, Rule, SetId, Shape,
+    ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 /// The place of a pending job in its shape's queue.
@@ -31,6 +31,13 @@ pub(super) struct Data {
     pub(super) drains: BTreeSet<(Timestamp, JobId)>,
     pub(super) alarms: BTreeSet<(Timestamp, JobId)>,
     pub(super) ended: BTreeSet<(Timestamp, JobId)>,
+    /// Unclaimed reservations by their time.
+    pub(super) reservations: BTreeSet<(Timestamp, JobId)>,
+    pub(super) gangs: HashMap<GangId, BTreeSet<JobId>>,
+    /// Gangs that have a blocked task.
+    pub(super) waiting_gangs: BTreeSet<GangId>,
+    /// Gangs by the number of their first task.
+    pub(super) first_tasks: BTreeMap<u64, GangId>,
     pub(super) holders: HashMap<String, BTreeSet<JobId>>,
     pub(super) queues: BTreeMap<QueueName, Queue>,
     pub(super) counts: BTreeMap<Status, u64>,
@@ -69,6 +76,15 @@ impl Data {
         {
             members.remove(&id);
         }
+        if let Some(gang) = &job.spec.gang
+            && let Some(tasks) = self.gangs.get_mut(&gang.id)
+        {
+            tasks.remove(&id);
+            self.first_tasks.remove(&job.seq);
+            if tasks.is_empty() {
+                self.gangs.remove(&gang.id);
+            }
+        }
         self.children.remove(&id);
         self.checkpoints.remove(&id);
         for position in self.events_of.remove(&id).unwrap_or_default() {
@@ -82,10 +98,22 @@ impl Data {
             Status::Pending if job.spec.gang.is_none() => {
                 self.pending.entry(job.shape).or_default().insert(queue_key(job));
             }
+            Status::Blocked => {
+                self.waiting_gangs.extend(job.spec.gang.as_ref().map(|gang| gang.id));
+            }
             Status::Running => {
                 self.signs.insert((job.last_sign_of_life(), job.id));
             }
             _ => {}
+        }
+        if let Phase::Reserved { reserved_at, .. } = job.phase {
+            self.reservations.insert((reserved_at, job.id));
+        }
+        if let Some(gang) = &job.spec.gang {
+            self.gangs.entry(gang.id).or_default().insert(job.id);
+            if gang.index == 0 {
+                self.first_tasks.insert(job.seq, gang.id);
+            }
         }
         if let Some(at) = job.alarm() {
             self.alarms.insert((at, job.id));
@@ -115,6 +143,17 @@ impl Data {
             queue.remove(&queue_key(job));
             if queue.is_empty() {
                 self.pending.remove(&job.shape);
+            }
+        }
+        if let Phase::Reserved { reserved_at, .. } = job.phase {
+            self.reservations.remove(&(reserved_at, job.id));
+        }
+        if let Some(gang) = job.spec.gang.as_ref().filter(|_| job.status() == Status::Blocked) {
+            // It was taken out of the table already: the others say whether the gang still waits.
+            let mut others = self.gangs.get(&gang.id).into_iter().flatten();
+            let blocked = |id: &JobId| self.jobs.get(id).is_some_and(|task| task.status() == Status::Blocked);
+            if !others.any(blocked) {
+                self.waiting_gangs.remove(&gang.id);
             }
         }
         if let Some(at) = job.alarm() {

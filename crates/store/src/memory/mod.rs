@@ -4,6 +4,7 @@
 //! under it without waiting, so that a transaction is simply a turn.
 
 mod data;
+mod gangs;
 mod sets;
 mod tx;
 mod webhooks;

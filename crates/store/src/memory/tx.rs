@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId, Status,
-    Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId,
+    Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use super::data::{Data, queue_key};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
-use crate::tx::{Edge, Oldest, Tx, Usage};
+use crate::tx::{Edge, Oldest, Tx, Usage, WaitingGang};
 use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
@@ -118,6 +118,34 @@ impl Tx for Data {
         Ok(super::sets::remove_empty(self, before, limit))
     }
 
+    async fn gang_tasks(&mut self, gangs: &[GangId]) -> Done<Vec<Job>> {
+        Ok(super::gangs::tasks(self, gangs))
+    }
+
+    async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>> {
+        Ok(super::gangs::siblings(self, ids))
+    }
+
+    async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>> {
+        Ok(super::gangs::all_waiting(self, limit))
+    }
+
+    async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>> {
+        Ok(super::gangs::stale(self, before, limit))
+    }
+
+    async fn lock_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        Ok(super::gangs::reserved(self, workers))
+    }
+
+    async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
+        Ok(super::gangs::running(self, worker))
+    }
+
+    async fn gangs(&mut self, before_seq: Option<u64>, limit: usize) -> Done<Vec<(u64, GangId)>> {
+        Ok(super::gangs::list(self, before_seq, limit))
+    }
+
     async fn insert_edges(&mut self, edges: &[Edge]) -> Done<()> {
         for edge in edges {
             self.children.entry(edge.parent).or_default().push((edge.child, edge.rule));
@@ -202,7 +230,12 @@ impl Tx for Data {
 
     async fn oldest(&mut self) -> Done<Oldest> {
         let first = |set: &std::collections::BTreeSet<(Timestamp, JobId)>| set.first().map(|(at, _)| *at);
-        Ok(Oldest { sign: first(&self.signs), stop: first(&self.drains), alarm: first(&self.alarms) })
+        Ok(Oldest {
+            sign: first(&self.signs),
+            stop: first(&self.drains),
+            alarm: first(&self.alarms),
+            reservation: first(&self.reservations),
+        })
     }
 
     async fn finished_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {

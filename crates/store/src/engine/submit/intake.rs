@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use muster_domain::lifecycle::first_phase;
 use muster_domain::{
-    Ended, Event, EventKind, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status, Timestamp, Trigger,
-    dependency,
+    Ended, Event, EventKind, GangId, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status, Timestamp,
+    Trigger, dependency,
 };
 
 use super::order::{refused, resolve, sorted};
@@ -83,35 +83,54 @@ impl Intake {
         if let Some(found) = self.earlier(work, new)? {
             return Ok(found);
         }
+        if let Some(first) = new.first_task.and_then(|first| taken.get(first)?.as_ref()) {
+            // What became of the first task of a gang becomes of all: a key may name an earlier gang.
+            match first {
+                Ok(Found::New(_)) => {}
+                Ok(Found::Twin(index)) => return Ok(Found::Twin(*index)),
+                Ok(Found::Earlier(job)) => return Ok(Found::Earlier(job.clone())),
+                Err(rejection) => return Err(rejection.clone()),
+            }
+        }
+        let mut gangs = BTreeMap::new();
         let (mut needs, mut ancestor) = (Needs::default(), None);
         let (mut depends_on, mut rules) = (Vec::with_capacity(parents.len()), Vec::new());
         let mut seen = HashSet::with_capacity(parents.len());
         for (place, parent) in parents.iter().enumerate() {
-            let parent = match parent {
-                Parent::Existing(id) => work.job(*id)?,
-                Parent::Sibling(index) => self.sibling(taken[*index].as_ref(), new)?,
+            let (parent, unit) = match parent {
+                Parent::Existing(id) => {
+                    let unit = work.unit(*id);
+                    (work.job(unit)?, work.unit_end(unit).map(|(_, ended, root)| (ended, root)))
+                }
+                Parent::Sibling(index) => {
+                    let sibling = self.sibling(taken[*index].as_ref(), new)?;
+                    (sibling, sibling.ended().map(|ended| (ended, sibling.root_cause())))
+                }
             };
+            if let Some(gang) = &parent.spec.gang {
+                gangs.insert(parent.id, gang.id);
+            }
             if !seen.insert(parent.id) {
                 continue;
             }
             let (id, rule) = (parent.id, new.rules.get(place).copied().unwrap_or_default());
             depends_on.push(id);
             rules.push(rule);
-            match parent.ended() {
+            match unit {
                 None => needs.wait_for(rule),
-                Some(ended) => {
+                Some((ended, root)) => {
                     needs.add(rule, ended);
                     if ended != Ended::Done || needs.unmet().is_some() {
-                        ancestor.get_or_insert(parent.root_cause());
+                        ancestor.get_or_insert(root);
                     }
                 }
             }
             // Should a dependency that ended badly be run again, this job waits for it again.
-            if parent.ended() != Some(Ended::Done) {
+            if unit.is_none_or(|(ended, _)| ended != Ended::Done) {
                 self.edges.push(Edge { parent: id, child: new.id, rule });
             }
         }
-        let spec = with_dependencies(&new.spec, depends_on, rules);
+        let spec = with_dependencies(&new.spec, depends_on, rules, gangs);
         Ok(self.add(new, spec, (needs, ancestor), work.now))
     }
 
@@ -212,6 +231,9 @@ impl Intake {
         for job in &self.jobs {
             work.note_alarm(job.alarm());
             let blocked = job.status() == Status::Blocked;
+            if job.spec.gang.is_some() {
+                work.note_gangs();
+            }
             work.note(Event::of_job(job.id, work.now, EventKind::Submitted { blocked }));
             match &job.phase {
                 Phase::Failed { reason, .. } => {
@@ -229,12 +251,17 @@ impl Intake {
     }
 }
 
-fn with_dependencies(spec: &Arc<JobSpec>, depends_on: Vec<JobId>, mut rules: Vec<Rule>) -> Arc<JobSpec> {
+fn with_dependencies(
+    spec: &Arc<JobSpec>,
+    depends_on: Vec<JobId>,
+    mut rules: Vec<Rule>,
+    gangs: BTreeMap<JobId, GangId>,
+) -> Arc<JobSpec> {
     if depends_on.is_empty() {
         return Arc::clone(spec);
     }
     if rules.iter().all(|rule| *rule == Rule::default()) {
         rules.clear();
     }
-    Arc::new(JobSpec { depends_on, rules, ..spec.as_ref().clone() })
+    Arc::new(JobSpec { depends_on, rules, gangs, ..spec.as_ref().clone() })
 }

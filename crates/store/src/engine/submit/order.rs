@@ -6,6 +6,7 @@ use muster_domain::{JobId, Rejection, dependency};
 
 use super::intake::Parent;
 use crate::command::{NewJob, Submit};
+use crate::engine::settle::gang_name;
 use crate::engine::work::Work;
 use crate::tx::Tx;
 
@@ -17,6 +18,11 @@ pub(super) fn resolve<T: Tx>(
     let parent = |name: &String| {
         if let Some(index) = references.get(name.as_str()) {
             return Ok(Parent::Sibling(*index));
+        }
+        if let Some(gang) = gang_name(name) {
+            let tasks = work.tasks_of(gang);
+            let first = tasks.first().map(|task| Parent::Existing(task.id));
+            return first.ok_or_else(|| Rejection::UnknownDependency { name: name.clone() });
         }
         let unknown = || Rejection::UnknownDependency { name: name.clone() };
         let id: JobId = name.parse().map_err(|_| unknown())?;

@@ -1,0 +1,214 @@
+//! The planner's pass over gangs that wait: what was not claimed in time is taken back, what fits is placed,
+//! each gang whole or not at all, in the transaction that found the room.
+//!
+//! Guarantee: the plan is made on rows that others may change meanwhile; before a gang is placed its tasks
+//! and its workers are locked, in the order that all verbs use, and the room is counted again. A piece that
+//! no longer holds is dropped and planned again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use muster_domain::{
+    GangId, Job, JobId, Patience, Place, Requirement, Shape, Timestamp, Worker, WorkerId, WorkerStatus,
+};
+use muster_planner::{GangCandidate, GangPlacement, WorkerView, place_gangs};
+
+use super::claim::with_usage;
+use super::gates::Gates;
+use super::work::Work;
+use super::{Answers, Policy, pick};
+use crate::command::{Command, Outcome, PlanPass, PlanSummary};
+use crate::error::StoreError;
+use crate::tx::{Tx, WaitingGang};
+
+/// Runs every planning pass of the batch.
+pub(crate) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    policy: Policy,
+    commands: &[Command],
+    answers: &mut Answers,
+) -> Result<(), StoreError> {
+    let passes = pick(commands, |command| match command {
+        Command::Plan(pass) => Some(*pass),
+        _ => None,
+    });
+    for (position, pass) in passes {
+        let mut summary = PlanSummary { lapsed: take_back(work, pass).await?, ..PlanSummary::default() };
+        work.flush().await?;
+        place(work, policy, pass, &mut summary).await?;
+        work.flush().await?;
+        work.flush_workers().await?;
+        let reservation = work.tx.oldest().await?.reservation;
+        let overdue = reservation.map(|at| at.max(pass.listening_since) + pass.timeouts.reservation);
+        summary.next_due = summary.next_due.into_iter().chain(overdue).min();
+        answers.put(position, Ok(Outcome::Planned(summary)));
+    }
+    Ok(())
+}
+
+/// Takes back the placement of gangs that were not claimed in time; says how many.
+async fn take_back<T: Tx>(work: &mut Work<'_, T>, pass: PlanPass) -> Result<u32, StoreError> {
+    let patience = Patience { timeout: pass.timeouts.reservation, listening_since: pass.listening_since };
+    let before = work.now - patience.timeout;
+    if patience.listening_since >= before {
+        return Ok(0);
+    }
+    let gangs = work.tx.stale_gangs(before, pass.limit).await?;
+    let mut lapsed = 0;
+    for gang in lock_gangs(work, gangs).await? {
+        lapsed += u32::from(work.lapse(gang, patience).is_ok());
+    }
+    Ok(lapsed)
+}
+
+/// Locks all tasks of these gangs.
+async fn lock_gangs<T: Tx>(work: &mut Work<'_, T>, gangs: Vec<GangId>) -> Result<Vec<GangId>, StoreError> {
+    if gangs.is_empty() {
+        return Ok(gangs);
+    }
+    let ids: Vec<JobId> = work.tx.gang_tasks(&gangs).await?.iter().map(|task| task.id).collect();
+    work.lock(ids).await?;
+    Ok(gangs)
+}
+
+async fn place<T: Tx>(
+    work: &mut Work<'_, T>,
+    policy: Policy,
+    pass: PlanPass,
+    summary: &mut PlanSummary,
+) -> Result<(), StoreError> {
+    let now = work.now;
+    let mut waiting = work.tx.waiting_gangs(pass.limit).await?;
+    waiting.retain(|gang| gang.first.hold.is_none());
+    let (mut ready, later): (Vec<WaitingGang>, Vec<WaitingGang>) =
+        waiting.into_iter().partition(|gang| gang.first.ready_at <= now);
+    summary.next_due = later.iter().map(|gang| gang.first.ready_at).min();
+    if ready.is_empty() {
+        return Ok(());
+    }
+    let shapes: Vec<Shape> = ready.iter().map(|gang| gang.first.spec.shape()).collect();
+    let gates = Gates::read(work, shapes.iter()).await?;
+    let mut open = shapes.iter().map(|shape| gates.is_open(shape));
+    ready.retain(|_| open.next().unwrap_or(false));
+    let candidates: Vec<GangCandidate> = ready.iter().filter_map(|gang| candidate(gang, &gates)).collect();
+    let views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
+    let plan = place_gangs(&views, &gates.limits, &candidates, policy.scoring);
+    summary.waiting = (candidates.len() - plan.len()) as u32;
+    let placed = commit(work, &candidates, &views, plan).await?;
+    summary.placed = placed.len() as u32;
+    let started: Vec<Job> = placed.iter().flat_map(|gang| work.tasks_of(*gang)).collect();
+    gates.settle(work, started.iter()).await
+}
+
+pub(super) fn candidate(gang: &WaitingGang, gates: &Gates) -> Option<GangCandidate> {
+    let first = &gang.first;
+    let membership = first.spec.gang.as_ref()?;
+    let shape = first.spec.shape();
+    Some(GangCandidate {
+        id: membership.id,
+        tasks: gang.tasks,
+        least: membership.min.unwrap_or(gang.tasks).min(gang.tasks),
+        per_worker: membership.per_worker,
+        priority: first.spec.priority,
+        seq: first.seq,
+        limits: gates.of(&shape),
+        requirement: shape.requirement,
+        avoid: first.tried.clone(),
+    })
+}
+
+/// The workers that a gang may be placed on: heard of lately, and not set aside. Half the time after which a
+/// worker counts as offline is two of its heartbeats.
+async fn eligible<T: Tx>(
+    tx: &mut T,
+    now: Timestamp,
+    stale: muster_domain::Span,
+) -> Result<Vec<WorkerView>, StoreError> {
+    let mut workers = tx.workers().await?;
+    workers.retain(|worker| is_eligible(worker, now, stale));
+    with_usage(tx, workers).await
+}
+
+fn is_eligible(worker: &Worker, now: Timestamp, stale: muster_domain::Span) -> bool {
+    let silent = muster_domain::Span::from_micros(stale.as_micros() / 2);
+    worker.status == WorkerStatus::Active
+        && !worker.is_stale(now, silent)
+        && worker.health.quarantine.is_none()
+}
+
+/// Reserves what the plan says, as far as it still holds; says which gangs were placed.
+async fn commit<T: Tx>(
+    work: &mut Work<'_, T>,
+    candidates: &[GangCandidate],
+    views: &[WorkerView],
+    plan: Vec<GangPlacement>,
+) -> Result<Vec<GangId>, StoreError> {
+    if plan.is_empty() {
+        return Ok(Vec::new());
+    }
+    lock_gangs(work, plan.iter().map(|piece| candidates[piece.candidate].id).collect()).await?;
+    let chosen: BTreeSet<WorkerId> =
+        plan.iter().flat_map(|piece| &piece.workers).filter_map(|at| views[*at].id.clone()).collect();
+    let chosen: Vec<WorkerId> = chosen.into_iter().collect();
+    work.lock_workers(&chosen).await?;
+    let (mut workers, mut changed) = work.take_workers();
+    let held: Vec<Worker> = chosen.iter().filter_map(|id| workers.get(id).cloned()).collect();
+    let mut room: HashMap<WorkerId, WorkerView> = with_usage(work.tx, held)
+        .await?
+        .into_iter()
+        .filter_map(|view| Some((view.id.clone()?, view)))
+        .collect();
+    let mut placed = Vec::new();
+    for piece in plan {
+        let candidate = &candidates[piece.candidate];
+        let names: Vec<WorkerId> = piece.workers.iter().filter_map(|at| views[*at].id.clone()).collect();
+        if names.len() != piece.workers.len() || !fits(&room, &names, &candidate.requirement) {
+            continue;
+        }
+        let places = places(work, candidate.id, &names, &mut workers);
+        if work.reserve(candidate.id, &places).is_ok() {
+            for name in &names {
+                if let Some(view) = room.get_mut(name) {
+                    view.take(&candidate.requirement);
+                }
+                changed.insert(name.clone());
+            }
+            placed.push(candidate.id);
+        }
+    }
+    work.put_back_workers(workers, changed);
+    Ok(placed)
+}
+
+fn fits(room: &HashMap<WorkerId, WorkerView>, names: &[WorkerId], need: &Requirement) -> bool {
+    let mut after: BTreeMap<&WorkerId, WorkerView> = BTreeMap::new();
+    names.iter().all(|name| {
+        let Some(view) = room.get(name) else { return false };
+        let view = after.entry(name).or_insert_with(|| view.clone());
+        let fits = view.has_room_for(need);
+        view.take(need);
+        fits
+    })
+}
+
+/// Pairs the tasks that wait, by index, with their workers, and takes a port of each.
+fn places<T: Tx>(
+    work: &Work<'_, T>,
+    gang: GangId,
+    names: &[WorkerId],
+    workers: &mut BTreeMap<WorkerId, Worker>,
+) -> Vec<Place> {
+    let tasks = work.tasks_of(gang);
+    let open = tasks.iter().filter(|task| !task.is_terminal());
+    let pair = |(task, name): (&Job, &WorkerId)| {
+        let worker = workers.get_mut(name);
+        let (host, told) =
+            worker.as_ref().map_or((String::new(), None), |w| (w.host().to_owned(), w.told_port()));
+        let port = told.or_else(|| worker.and_then(Worker::take_port));
+        let address = match port {
+            Some(port) if !host.is_empty() => format!("{host}:{port}"),
+            _ => String::new(),
+        };
+        Place { task: task.id, worker: name.clone(), host, port, address }
+    };
+    open.zip(names).map(pair).collect()
+}
