@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::ids::{GangId, JobId, WorkerId};
 use crate::job::Job;
+use crate::lifecycle::gang_ended;
 use crate::limits::MAX_AHEAD;
 use crate::phase::{Phase, Status};
 use crate::resources::Resources;
-use crate::rule::{IfUnmet, Needs};
+use crate::rule::{Ended, IfUnmet, Needs};
 use crate::worker::Worker;
 
 /// A broken promise, with the evidence.
@@ -47,20 +48,25 @@ pub enum Violation {
 pub fn check(jobs: &[Job], workers: &[Worker]) -> Vec<Violation> {
     let by_id: HashMap<JobId, &Job> = jobs.iter().map(|job| (job.id, job)).collect();
     let mut found = Vec::new();
-    for job in jobs {
-        check_counts(job, &mut found);
-        check_waiting(job, &by_id, &mut found);
-    }
-    check_capacity(jobs, workers, &mut found);
-    check_keys(jobs, &mut found);
     let mut gangs: BTreeMap<GangId, Vec<&Job>> = BTreeMap::new();
     for job in jobs {
         if let Some(gang) = &job.spec.gang {
             gangs.entry(gang.id).or_default().push(job);
         }
     }
-    for (id, tasks) in gangs {
-        check_gang(id, &tasks, &mut found);
+    // Where others depend on a gang, it has ended when all its tasks have.
+    let ended = |parent: &Job| match &parent.spec.gang {
+        Some(gang) => gang_ended(&gangs[&gang.id]).map(|(ended, _)| ended),
+        None => parent.ended(),
+    };
+    for job in jobs {
+        check_counts(job, &mut found);
+        check_waiting(job, |id| by_id.get(&id).map(|parent| ended(parent)), &mut found);
+    }
+    check_capacity(jobs, workers, &mut found);
+    check_keys(jobs, &mut found);
+    for (id, tasks) in &gangs {
+        check_gang(*id, tasks, &mut found);
     }
     found
 }
@@ -141,12 +147,12 @@ fn check_counts(job: &Job, found: &mut Vec<Violation>) {
     }
 }
 
-fn check_waiting(job: &Job, by_id: &HashMap<JobId, &Job>, found: &mut Vec<Violation>) {
+fn check_waiting(job: &Job, ended: impl Fn(JobId) -> Option<Option<Ended>>, found: &mut Vec<Violation>) {
     let Phase::Blocked { needs } = &job.phase else { return };
     let (mut unfinished, mut actual) = (0, Needs::default());
     for (place, dependency) in job.spec.depends_on.iter().enumerate() {
         let rule = job.spec.rule(place);
-        match by_id.get(dependency).map(|parent| parent.ended()) {
+        match ended(*dependency) {
             Some(None) => {
                 unfinished += 1;
                 actual.wait_for(rule);

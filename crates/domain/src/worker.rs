@@ -68,7 +68,10 @@ impl Worker {
     /// about how jobs fared on it.
     #[must_use]
     pub fn re_registered(self, earlier: &Self) -> Self {
-        Self { registered_at: earlier.registered_at, health: earlier.health.clone(), ..self }
+        // What was promised to a task that has not come for it yet stays promised.
+        let open = earlier.ports.promised.iter().filter(|port| self.ports.kept.contains(port));
+        let ports = Ports { promised: open.copied().collect(), kept: self.ports.kept };
+        Self { registered_at: earlier.registered_at, health: earlier.health.clone(), ports, ..self }
     }
 
     /// Takes note of the ports that the worker keeps free now; one that was promised and that it no longer
@@ -78,10 +81,12 @@ impl Worker {
         self.ports.promised.retain(|port| ports.contains(port));
     }
 
-    /// Promises one of the free ports to a task.
+    /// Promises a port to a task: one that is free, else the one that was promised the longest time ago. That
+    /// the worker still keeps it shows that nobody came for it, as when a placement was taken back.
     pub fn take_port(&mut self) -> Option<u16> {
         let promised = &mut self.ports.promised;
-        let port = self.ports.kept.iter().copied().find(|port| !promised.contains(port))?;
+        let free = self.ports.kept.iter().copied().find(|port| !promised.contains(port));
+        let port = free.or_else(|| (!promised.is_empty()).then(|| promised.remove(0)))?;
         promised.push(port);
         Some(port)
     }
@@ -106,5 +111,45 @@ impl Worker {
     /// Whether the worker has been silent for strictly longer than `timeout`.
     pub fn is_stale(&self, now: Timestamp, timeout: Span) -> bool {
         self.status == WorkerStatus::Active && now.since(self.last_heartbeat) > timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keeping(kept: &[u16]) -> Worker {
+        Worker {
+            id: WorkerId::new("w"),
+            exec_addr: "host".to_owned(),
+            resources: Resources::default(),
+            tags: BTreeSet::new(),
+            slots: None,
+            hostname: None,
+            version: None,
+            status: WorkerStatus::Active,
+            last_heartbeat: Timestamp::default(),
+            registered_at: Timestamp::default(),
+            health: Health::default(),
+            ports: Ports { kept: kept.to_vec(), promised: Vec::new() },
+        }
+    }
+
+    #[test]
+    fn a_port_is_promised_again_only_when_no_other_is_left() {
+        let mut worker = keeping(&[1, 2, 3]);
+        let taken: Vec<Option<u16>> = (0..5).map(|_| worker.take_port()).collect();
+        assert_eq!(taken, [Some(1), Some(2), Some(3), Some(1), Some(2)]);
+        worker.keeps_ports(&[2, 3, 4]);
+        assert_eq!((worker.take_port(), worker.take_port()), (Some(4), Some(3)));
+        assert_eq!(keeping(&[]).take_port(), None);
+    }
+
+    #[test]
+    fn a_promise_outlives_a_registration_as_long_as_the_port_is_kept() {
+        let mut worker = keeping(&[1, 2, 3]);
+        assert_eq!((worker.take_port(), worker.take_port()), (Some(1), Some(2)));
+        let mut again = keeping(&[2, 3, 4]).re_registered(&worker);
+        assert_eq!((again.take_port(), again.take_port()), (Some(3), Some(4)));
     }
 }

@@ -383,6 +383,37 @@ pub async fn ports_are_given_once(stage: &Stage) {
     assert_eq!(all, ["w0.example:4000", "w0.example:4001", "w1.example:5000", "w1.example:5001"]);
 }
 
+pub async fn ports_come_back_when_nobody_came_for_them(stage: &Stage) {
+    let mut worker = stage.register("w0", memory(0), Some(1)).await;
+    worker.exec_addr = "w0.example".to_owned();
+    worker.ports.kept = vec![4000, 4001];
+    stage.register_worker(worker).await;
+    let gang = stage.gang(1).await;
+    for round in 1..=5 {
+        stage.plan().await;
+        let task = stage.tasks(gang).await.remove(0);
+        let address = task.round.as_ref().unwrap().address.clone();
+        assert!(
+            ["w0.example:4000", "w0.example:4001"].contains(&address.as_str()),
+            "round {round}: {address:?}"
+        );
+        stage.advance(RESERVATION + Span::from_secs(1));
+        stage.crew_alive(1).await;
+    }
+}
+
+pub async fn a_task_that_was_quick_is_still_a_peer(stage: &Stage) {
+    let gang = stage.gang(2).await;
+    stage.crew(2).await;
+    stage.plan().await;
+    let tasks = stage.tasks(gang).await;
+    let quick = stage.claim_by(tasks[0].worker().unwrap().as_str()).await.unwrap();
+    stage.report(&quick, ReportKind::Done).await.unwrap();
+    let slow = stage.claim_as(Some(tasks[1].worker().unwrap().as_str()), 1).await;
+    let peers: Vec<_> = slow[0].peers.iter().map(|peer| peer.id).collect();
+    assert_eq!(peers, [tasks[0].id, tasks[1].id]);
+}
+
 pub async fn a_lost_answer_is_given_again(stage: &Stage) {
     stage.crew(1).await;
     let job = stage.shell("x").await;

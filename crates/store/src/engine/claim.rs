@@ -136,12 +136,10 @@ async fn rounds<T: Tx>(
     Ok(found)
 }
 
-/// The tasks that start in the same round as this one.
+/// The tasks of the same round as this one, also those that were so quick that they have ended.
 fn peers(job: &Job, rounds: &HashMap<GangId, Vec<Job>>) -> Vec<Job> {
     let tasks = job.spec.gang.as_ref().and_then(|gang| rounds.get(&gang.id)).into_iter().flatten();
-    let together = |task: &&Job| {
-        task.reservation_epoch == job.reservation_epoch && !task.is_terminal() && task.round.is_some()
-    };
+    let together = |task: &&Job| task.reservation_epoch == job.reservation_epoch && task.round.is_some();
     tasks.filter(together).cloned().collect()
 }
 
