@@ -7,10 +7,15 @@ use muster_protocol::ReportKind;
 use serde_json::{Value, json};
 
 use crate::process::{Worker, eventually};
-use crate::scheduler::{LostBy, Scheduler};
+use crate::scheduler::{Happened, LostBy, Scheduler};
 
 /// What the worker inherited from a launcher and was told to pass on.
 const PASS: &str = "--pass-env=RANK,WORLD_SIZE,LOCAL_RANK,SLURM_JOB_ID,PET_NNODES";
+
+/// Listens on the port of its task until the test lets it go on.
+const LISTEN: &str = "import os, socket, time\n\
+    s = socket.socket(); s.bind(('', int(os.environ['MASTER_PORT']))); s.listen(); print('listening', flush=True)\n\
+    while not os.path.exists(os.environ['GO_ON']): time.sleep(0.02)";
 
 /// The task with this index of a gang of two, of which the second is elsewhere.
 fn task(worker: &str, index: u32, port: u16, extra: &Value) -> Value {
@@ -164,10 +169,7 @@ fn a_port_is_kept_until_its_task_starts_and_another_takes_its_place() {
         assert!(TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_err(), "{port} is kept");
     }
     let go_on = worker.directory().join("go-on");
-    let script = "import os, socket, time\n\
-        s = socket.socket(); s.bind(('', int(os.environ['MASTER_PORT']))); s.listen(); print('listening', flush=True)\n\
-        while not os.path.exists(os.environ['GO_ON']): time.sleep(0.02)";
-    let extra = task("w", 0, before[3], &json!({"argv": ["python3", "-c", script], "env": {"GO_ON": go_on}}));
+    let extra = task("w", 0, before[3], &json!({"argv": ["python3", "-c", LISTEN], "env": {"GO_ON": go_on}}));
     let id = scheduler.submit("", &extra);
     scheduler.output_with(&id, "stdout", "listening");
     let after = scheduler.until("the new list of ports", |inner| inner.ports.last().cloned());
@@ -230,13 +232,60 @@ fn w32_a_claim_whose_answer_was_lost_is_asked_for_again_under_its_key() {
 }
 
 #[test]
+fn a_port_is_kept_while_the_checkpoint_of_its_task_is_on_its_way() {
+    let scheduler = Scheduler::start();
+    let worker = Worker::start(&scheduler, &["--workers=2", "--worker-id=w"]);
+    let ports = kept_ports(&scheduler);
+    let go_on = worker.directory().join("go-on");
+    std::fs::write(&go_on, "").unwrap();
+    scheduler.with(|inner| {
+        inner.hold_fetches = true;
+        inner.checkpoints.insert("job-1".to_owned(), b"state".to_vec());
+    });
+    let extra = |port| {
+        task(
+            "w",
+            0,
+            port,
+            &json!({"argv": ["python3", "-c", LISTEN], "env": {"GO_ON": go_on}, "checkpoint_bytes": 5}),
+        )
+    };
+    let goes_on = scheduler.submit("", &extra(ports[0]));
+    let stopped = scheduler.submit("", &extra(ports[1]));
+    for id in [&goes_on, &stopped] {
+        let fetched = |event: &Happened| matches!(event, Happened::Fetched { job_id } if job_id == id);
+        scheduler
+            .until("the checkpoint is asked for", |inner| inner.history.iter().any(fetched).then_some(()));
+    }
+    for port in &ports {
+        assert!(TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_err(), "{port} is kept");
+    }
+    // A task that never starts needs a port no more, and nobody else was promised that one.
+    scheduler.stop(&stopped, 60_000);
+    assert_eq!(scheduler.report_of(&stopped).kind, ReportKind::Preempted);
+    scheduler.until("the port is replaced", |inner| {
+        inner
+            .ports
+            .last()
+            .is_some_and(|kept| !kept.contains(&ports[1]) && kept.contains(&ports[0]))
+            .then_some(())
+    });
+    scheduler.with(|inner| inner.hold_fetches = false);
+    assert_eq!(scheduler.report_of(&goes_on).kind, ReportKind::Done, "it could listen");
+    scheduler.until("the other is replaced", |inner| {
+        inner.ports.last().is_some_and(|kept| !kept.contains(&ports[0]) && kept.len() == 8).then_some(())
+    });
+}
+
+#[test]
 fn the_ring_example_meets_at_kept_ports_and_goes_on_from_its_checkpoint() {
     let scheduler = Scheduler::start();
-    let worker = Worker::start(&scheduler, &["--workers=3", "--worker-id=w"]);
+    let _worker = Worker::start(&scheduler, &["--workers=3", "--worker-id=w"]);
     let ports = kept_ports(&scheduler);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gang/ring.py");
-    let saved = worker.directory().join("saved");
-    std::fs::write(&saved, r#"{"step": 2, "last": 6, "sum": 21}"#).unwrap();
+    let saved = br#"{"step": 2, "last": 6, "sum": 21}"#.to_vec();
+    // One rank is enough to know what was reached.
+    scheduler.with(|inner| inner.checkpoints.insert("job-2".to_owned(), saved));
     let peers: Vec<Value> = (0..3)
         .map(|index| json!({"index": index, "worker_id": "w", "host": "127.0.0.1", "port": ports[index]}))
         .collect();
@@ -245,19 +294,20 @@ fn the_ring_example_meets_at_kept_ports_and_goes_on_from_its_checkpoint() {
         .map(|index| {
             let env = json!({"GANG_ID": "gang-7", "GANG_SIZE": "3", "GANG_INDEX": index.to_string(),
                 "GANG_PEERS": addresses.join(","), "STEPS": "5"});
-            // One rank is enough to know what was reached.
-            let found = if index == 1 {
-                format!("MUSTER_CHECKPOINT_FILE={}", saved.display())
-            } else {
-                String::new()
-            };
             let gang = json!({"gang_id": "gang-7", "size": 3, "index": index, "round": 2, "peers": peers});
-            scheduler.submit(&format!("{found} exec python3 {script}"), &json!({"env": env, "gang": gang}))
+            let bytes = if index == 1 { 33 } else { 0 };
+            let argv = ["python3", script];
+            scheduler.submit("", &json!({"argv": argv, "env": env, "gang": gang, "checkpoint_bytes": bytes}))
         })
         .collect();
     for id in &tasks {
         let output = scheduler.output_with(id, "stdout", "up to 15 is 120\n");
         assert!(output.contains("starts at step 2 with 21"), "{output}");
         assert_eq!(scheduler.report_of(id).kind, ReportKind::Done);
+        let left = scheduler.with(|inner| inner.checkpoints[id].clone());
+        assert_eq!(
+            serde_json::from_slice::<Value>(&left).unwrap(),
+            json!({"step": 5, "last": 15, "sum": 120})
+        );
     }
 }

@@ -207,6 +207,7 @@ impl Agent {
 
     /// Forgets a job that waits for its checkpoint.
     pub(super) fn drop_waiting(&mut self, key: &Key) {
+        self.give_up_port(key);
         if let Some(waiting) = self.checkpoints.waiting.remove(key) {
             waiting.abort.abort();
             // What cannot be removed now is removed with the other leftovers.

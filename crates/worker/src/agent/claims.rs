@@ -17,16 +17,19 @@ impl Agent {
             if self.held.contains(&key) {
                 continue;
             }
-            if self.early_stops.remove(&key).is_some() {
-                self.ready.push_back(reports::plain(&key, ReportKind::Preempted, None));
+            let refusal = if self.early_stops.remove(&key).is_some() {
+                reports::plain(&key, ReportKind::Preempted, None)
             } else if !self.drain.is_serving() {
-                self.ready.push_back(reports::plain(&key, ReportKind::Released, None));
+                reports::plain(&key, ReportKind::Released, None)
             } else if self.lease_is_old(sent_ns) {
                 let message = Some("the claim arrived too late to be started safely".to_owned());
-                self.ready.push_back(reports::plain(&key, ReportKind::Released, message));
+                reports::plain(&key, ReportKind::Released, message)
             } else {
                 self.start(&job, key, sent_ns);
-            }
+                continue;
+            };
+            self.refuse_port(&job);
+            self.ready.push_back(refusal);
         }
     }
 

@@ -111,14 +111,23 @@ impl Agent {
 
     /// Starts a process. Its port is free from here on, so that nothing may come in between.
     pub(super) fn launch(&mut self, spec: Box<StartSpec>) {
-        match self.rounds.waiting.remove(&spec.key) {
+        self.give_up_port(&spec.key);
+        self.executor.send(ToKeeper::Start(spec));
+    }
+
+    /// A job will not be started after all. Its port was promised to it, so that others must get another.
+    pub(super) fn give_up_port(&mut self, key: &Key) {
+        match self.rounds.waiting.remove(key) {
             Some(Port::OfPool(number)) => self.rounds.ports.let_go(number),
             Some(Port::Private(kept)) => drop(kept),
             None => {}
         }
-        self.executor.send(ToKeeper::Start(spec));
-        // What was handed back before its start needs its port no more.
-        let held = &self.held;
-        self.rounds.waiting.retain(|key, _| held.contains(key));
+    }
+
+    /// The same for a job that was handed back as soon as it came.
+    pub(super) fn refuse_port(&mut self, job: &Job) {
+        if let Some(port) = rendezvous::own_port(job, &self.identity.id) {
+            self.rounds.ports.let_go(port);
+        }
     }
 }

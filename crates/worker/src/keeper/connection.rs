@@ -23,6 +23,7 @@ pub(super) fn serve(table: &Arc<Table>, names: &Arc<OutputNames>, stream: UnixSt
         state.connections += 1;
         state.agent = Some(state.connections);
         state.outbox.clear();
+        state.greeted = false;
         // The writer of the connection before this one notices that it is no longer current.
         table.outbox.notify_all();
         state.connections
@@ -93,10 +94,53 @@ fn next_messages(table: &Table, connection: u64) -> Option<(Vec<FromKeeper>, boo
         if state.agent != Some(connection) {
             return None;
         }
-        if !state.outbox.is_empty() {
+        // What happens before the greeting is part of the answer to it.
+        if state.greeted && !state.outbox.is_empty() {
             let saturated = !state.queue.is_empty();
             return Some((state.take_outbox(saturated), saturated));
         }
         state = table.outbox.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::message::{Key, Phase, StartSpec};
+    use super::*;
+
+    #[test]
+    fn what_ends_before_the_greeting_is_part_of_the_answer() {
+        let root = tempfile::tempdir().unwrap();
+        let names = Arc::new(OutputNames::new(root.path()).unwrap());
+        let table = Arc::new(Table::default());
+        let key = Key { job_id: "job".into(), lease: 1 };
+        table.lock().agent = Some(1);
+        table.lock().connections = 1;
+        let spec = json!({"key": key, "argv": [], "env": [], "cwd": "/", "grace_ms": 0, "note": ""});
+        let spec: StartSpec = serde_json::from_value(spec).unwrap();
+        table.apply(1, vec![ToKeeper::Start(Box::new(spec))]);
+
+        let (mut agent, stream) = UnixStream::pair().unwrap();
+        let shared = Arc::clone(&table);
+        let server = std::thread::spawn(move || serve(&shared, &names, stream));
+        while table.lock().agent != Some(2) {
+            std::thread::yield_now();
+        }
+        table.apply(2, vec![ToKeeper::Withdraw { key }]);
+        assert!(!table.lock().outbox.is_empty(), "there is something to say, and nobody to listen");
+
+        let hello = ToKeeper::Hello { slots: 1, env: Vec::new(), linger_ms: 0 };
+        agent.write_all(&encode_frame(&[hello]).unwrap()).unwrap();
+        let mut length = [0; 4];
+        agent.read_exact(&mut length).unwrap();
+        let mut frame = vec![0; u32::from_le_bytes(length) as usize];
+        agent.read_exact(&mut frame).unwrap();
+        let messages: Vec<FromKeeper> = decode_frame(&frame).unwrap();
+        let [FromKeeper::Welcome { jobs, .. }] = messages.as_slice() else { panic!("{messages:?}") };
+        assert!(matches!(jobs[0].phase, Phase::Ended(_)), "{jobs:?}");
+        drop(agent);
+        server.join().unwrap().unwrap();
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct State {
     held_back: usize,
     /// The number of the current connection; `None` while there is no agent.
     pub(super) agent: Option<u64>,
+    /// The current agent has said hello; before that there is nothing that it would understand.
+    pub(super) greeted: bool,
     pub(super) agent_gone_at_ns: u64,
     pub(super) connections: u64,
     pub(super) base_env: Arc<Vec<(String, String)>>,
@@ -202,6 +204,7 @@ impl State {
                 self.slots = slots.max(1);
                 self.base_env = Arc::new(env);
                 self.linger_ms = linger_ms;
+                (self.greeted, self.held_back) = (true, 0);
                 self.outbox = vec![FromKeeper::Welcome { pid: std::process::id(), jobs: self.adopted() }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
