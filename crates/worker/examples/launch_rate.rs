@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -61,7 +62,7 @@ fn bare_rate(jobs: usize, slots: usize, program: &str) -> f64 {
 
 fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure> {
     let directory = std::env::temp_dir().join(format!("muster-launch-rate-{}", std::process::id()));
-    std::fs::create_dir_all(&directory)?;
+    std::fs::create_dir_all(directory.join("attempts"))?;
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut keeper = Command::new("/proc/self/exe")
         .arg(KEEPER_ARGUMENT)
@@ -79,7 +80,7 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure>
         let mut messages = vec![ToKeeper::Forget { keys: std::mem::take(&mut ended) }];
         while sent < jobs && held.len() < slots + AHEAD {
             sent += 1;
-            let spec = start(sent as u64, program);
+            let spec = start(sent as u64, program, &directory);
             held.insert(spec.key.clone());
             messages.push(ToKeeper::Start(Box::new(spec)));
         }
@@ -98,9 +99,10 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure>
     Ok(rate)
 }
 
-fn start(lease: u64, program: &str) -> StartSpec {
+fn start(lease: u64, program: &str, directory: &Path) -> StartSpec {
+    let path = |name: String| directory.join(name).to_string_lossy().into_owned();
     StartSpec {
-        key: Key { job_id: "job".into(), lease },
+        key: Key { job_id: format!("job-{lease}").into(), lease },
         argv: vec![program.to_owned()],
         env: vec![("MUSTER_LEASE".to_owned(), lease.to_string())],
         unset: Vec::new(),
@@ -110,7 +112,13 @@ fn start(lease: u64, program: &str) -> StartSpec {
         stop_signal: None,
         timeout_ms: None,
         manner: StopManner::default(),
-        paths: AttemptPaths::default(),
+        paths: AttemptPaths {
+            notice: path(format!("attempts/job.{lease}.notice")),
+            done: path(format!("attempts/job.{lease}.done")),
+            checkpoint: String::new(),
+            checkpoint_out: path(format!("attempts/job.{lease}.checkpoint-out")),
+            checkpoint_dir: path(format!("checkpoints/job-{lease}")),
+        },
         note: String::new(),
     }
 }

@@ -122,7 +122,7 @@ fn an_idle_worker_leaves_at_once() {
     assert!(begun.elapsed().as_millis() < 900, "{:?}", begun.elapsed());
     assert!(scheduler.with(|inner| inner.history.iter().any(|event| matches!(event, Happened::Left))));
     assert!(worker.keeper().is_none());
-    for folder in ["output", "results"] {
+    for folder in ["output", "results", "attempts", "checkpoints"] {
         assert_eq!(
             std::fs::read_dir(worker.directory().join("data").join(folder)).unwrap().count(),
             0,

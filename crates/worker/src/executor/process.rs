@@ -66,6 +66,7 @@ fn remove_leftovers(directory: &Path) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+    keeper::remove_empty_directories(&attempt_files::checkpoint_directory(directory));
 }
 
 fn start(options: &KeeperOptions) -> Result<StdStream, WorkerError> {

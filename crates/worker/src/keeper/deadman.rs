@@ -7,12 +7,14 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::clock::{boottime_ns, ms};
+use super::job_directory::remove_empty_directories;
 use super::message::{Key, StopCause};
 use super::outputs::remove_empty;
 use super::signals;
 use super::socket::socket_path;
 use super::stopping::StopWith;
 use super::table::{Life, State, Table};
+use crate::attempt_files::checkpoint_directory;
 
 /// The condition variable's clock stands still while the machine sleeps, so deadlines are looked at
 /// this often although each has its own wake-up.
@@ -50,6 +52,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
     }
     end_processes(table, state);
     remove_empty(directory);
+    remove_empty_directories(&checkpoint_directory(directory));
     // Nothing is left to do about a socket that cannot be removed; the next keeper replaces it.
     let _ = std::fs::remove_file(socket_path(directory));
 }

@@ -1,14 +1,10 @@
-//! What an attempt leaves beside its output: the word that it has finished, a checkpoint, a directory.
+//! What an attempt leaves beside its output: the word that it has finished, and a checkpoint.
 //!
-//! Guarantee: what the agent does not need is gone when the attempt has ended, except a directory with something
-//! in it, which waits for the next attempt of the job on this machine.
+//! Guarantee: what the agent does not need is gone when the attempt has ended.
 
 use std::fs;
-use std::io;
-use std::path::Path;
-use std::time::SystemTime;
 
-use super::message::{AttemptPaths, FinishedBy, Key, Outcome, StartSpec};
+use super::message::{FinishedBy, Outcome, StartSpec};
 use super::table::Table;
 
 /// What was found.
@@ -20,20 +16,6 @@ pub(super) struct Leavings {
     pub(super) checkpoint: String,
 }
 
-/// Makes what must be there before the process starts.
-pub(super) fn prepare(paths: &AttemptPaths) -> Result<(), String> {
-    let directory = &paths.checkpoint_dir;
-    if directory.is_empty() {
-        return Ok(());
-    }
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(directory),
-        other => other,
-    }
-    .map_err(|error| format!("cannot make the directory {directory} for checkpoints: {error}"))
-}
-
 /// Looks at what is left, and removes what nobody needs any more.
 pub(super) fn collect(table: &Table, spec: &StartSpec, outcome: &Outcome) -> Leavings {
     let paths = &spec.paths;
@@ -43,7 +25,6 @@ pub(super) fn collect(table: &Table, spec: &StartSpec, outcome: &Outcome) -> Lea
         remove(&paths.notice);
     }
     remove(&paths.checkpoint);
-    release_directory(table, &spec.key, &paths.checkpoint_dir);
     let finished = match outcome {
         _ if !stopped => None,
         Outcome::Exited(_) | Outcome::Signalled(_) if marked => Some(FinishedBy::Marker),
@@ -75,25 +56,11 @@ fn remove(path: &str) {
     }
 }
 
-/// Most jobs leave nothing there. Should another attempt of the job have been started meanwhile, it gets the
-/// directory back; one that is used is marked, since it is kept for some time after its last use.
-fn release_directory(table: &Table, key: &Key, path: &str) {
-    if path.is_empty() {
-        return;
-    }
-    if fs::remove_dir(path).is_ok() {
-        if table.has_other_attempt(key) {
-            let _ = fs::create_dir_all(path);
-        }
-    } else if let Ok(directory) = fs::File::open(Path::new(path)) {
-        let _ = directory.set_modified(SystemTime::now());
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::message::StopCause;
-    use super::super::message::{StopManner, StopSpec, ToKeeper};
+    use std::path::Path;
+
+    use super::super::message::{AttemptPaths, Key, StopCause, StopManner, StopSpec, ToKeeper};
     use super::*;
 
     struct Attempt {
@@ -120,7 +87,7 @@ mod tests {
                 done: path("done"),
                 checkpoint: path("in"),
                 checkpoint_out: path("out"),
-                checkpoint_dir: path("kept/job"),
+                checkpoint_dir: String::new(),
             },
             hostfile: None,
             unset: Vec::new(),
@@ -130,7 +97,6 @@ mod tests {
         table.lock().agent = Some(1);
         table.apply(1, vec![ToKeeper::Start(Box::new(spec.clone()))]);
         table.lock().next_start(0).unwrap();
-        prepare(&spec.paths).unwrap();
         if stopped {
             let cause = StopCause::Order;
             let stop = StopSpec { key, grace_ms: 60_000, cause, signal: None, scope: None, words: None };
@@ -160,11 +126,7 @@ mod tests {
                 fs::write(&attempt.spec.paths.done, "").unwrap();
             }
             assert_eq!(left(&attempt, &outcome).finished, finished, "{outcome:?}");
-            assert_eq!(
-                fs::read_dir(attempt.root.path()).unwrap().count(),
-                1,
-                "only the folder of directories"
-            );
+            assert_eq!(fs::read_dir(attempt.root.path()).unwrap().count(), 0, "nothing is left");
         }
     }
 
@@ -179,24 +141,5 @@ mod tests {
         fs::write(&paths.checkpoint_out, "").unwrap();
         assert_eq!(left(&attempt, &Outcome::Exited(1)), Leavings::default());
         assert!(!Path::new(&paths.checkpoint_out).exists());
-    }
-
-    #[test]
-    fn a_directory_stays_while_it_is_of_use() {
-        let attempt = attempt(false, false);
-        let directory = Path::new(&attempt.spec.paths.checkpoint_dir);
-        fs::write(directory.join("weights"), "1").unwrap();
-        left(&attempt, &Outcome::Exited(1));
-        assert!(directory.exists());
-        fs::remove_file(directory.join("weights")).unwrap();
-        left(&attempt, &Outcome::Exited(0));
-        assert!(!directory.exists());
-
-        prepare(&attempt.spec.paths).unwrap();
-        let mut next = attempt.spec.clone();
-        next.key.lease = 2;
-        attempt.table.apply(1, vec![ToKeeper::Start(Box::new(next))]);
-        left(&attempt, &Outcome::Exited(0));
-        assert!(directory.exists(), "another attempt has it");
     }
 }

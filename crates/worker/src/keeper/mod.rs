@@ -13,6 +13,7 @@ mod connection;
 mod deadman;
 mod host;
 mod hostfile;
+mod job_directory;
 mod launch;
 mod leavings;
 mod message;
@@ -28,6 +29,7 @@ mod table;
 
 pub use clock::boottime_ns;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};
+pub use job_directory::remove_empty_directories;
 pub use message::{
     Adopted, AttemptPaths, End, Files, FinishedBy, FromKeeper, Key, MAX_FRAME_BYTES, Outcome, Phase,
     StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,

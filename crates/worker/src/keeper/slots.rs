@@ -60,7 +60,8 @@ fn serve(table: &Table, names: &OutputNames) {
     let mut slot = SlotFiles::default();
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
-        let spawned = prepare(&spec, &base_env, &mut slot, names);
+        let directory = table.directories.prepare(&spec.paths.checkpoint_dir);
+        let spawned = directory.and_then(|()| prepare(&spec, &base_env, &mut slot, names));
         let (outcome, announced) = match spawned {
             Ok(child) => run(table, &spec.key, child, slot.outputs.paths()),
             Err(reason) => (Outcome::NotStarted(reason), false),
@@ -70,6 +71,7 @@ fn serve(table: &Table, names: &OutputNames) {
         let mut complaint = None;
         let left = leavings::collect(table, &spec, &outcome);
         files.checkpoint = left.checkpoint;
+        table.directories.release(&spec.paths.checkpoint_dir, || table.has_other_attempt(&spec.key));
         match slot.result.settle(table.is_stopping(&spec.key) && left.finished.is_none()) {
             Left::Nothing => {}
             Left::Values(path) => files.result = path,
@@ -118,7 +120,6 @@ fn prepare(
     slot: &mut SlotFiles,
     names: &OutputNames,
 ) -> Result<Child, String> {
-    leavings::prepare(&spec.paths)?;
     let handles = slot.outputs.open(names)?;
     slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
     launch::spawn(spec, base_env, handles, slot.result.prepare(names)?, slot.hostfile.as_ref())

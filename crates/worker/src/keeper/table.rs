@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{boottime_ns, ms};
 use super::deadman::polite_at;
+use super::job_directory::JobDirectories;
 use super::message::{
     Adopted, AttemptPaths, End, Files, FromKeeper, Key, Outcome, Phase, StartSpec, StopManner, StopSpec,
     ToKeeper,
@@ -18,7 +19,7 @@ use super::message::{
 use super::stopping::{Stop, StopWith, Words};
 use super::{notice_file, signals};
 
-/// The one lock, and the three things that threads wait for.
+/// The one lock, the three things that threads wait for, and the directories of jobs, which have a lock of their own.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     state: Mutex<State>,
@@ -28,6 +29,7 @@ pub(super) struct Table {
     pub(super) outbox: Condvar,
     /// A deadline may have moved.
     pub(super) timer: Condvar,
+    pub(super) directories: JobDirectories,
 }
 
 /// The job table itself.
