@@ -162,3 +162,9 @@ CREATE TABLE dead_letters (
     letter text NOT NULL,
     PRIMARY KEY (webhook, event)
 );
+
+-- What all schedulers on this store share and nobody else may know.
+CREATE TABLE secrets (
+    name text COLLATE "C" PRIMARY KEY,
+    value text COLLATE "C" NOT NULL
+);

@@ -163,3 +163,9 @@ CREATE TABLE dead_letters (
     letter TEXT NOT NULL,
     PRIMARY KEY (webhook, event)
 ) STRICT, WITHOUT ROWID;
+
+-- What all schedulers on this store share and nobody else may know.
+CREATE TABLE secrets (
+    name text PRIMARY KEY,
+    value text NOT NULL
+);

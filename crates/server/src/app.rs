@@ -15,6 +15,7 @@ use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
+use crate::tokens::Tokens;
 use crate::wake::WakeHub;
 use crate::webhooks::Sender;
 
@@ -33,6 +34,7 @@ pub(crate) struct App {
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,
     pub(crate) webhooks: Sender,
+    pub(crate) tokens: Tokens,
     /// Where finished jobs go before they are removed.
     pub(crate) archive: Option<Archive>,
     /// Large bodies that may be held in memory at the same time.

@@ -62,7 +62,7 @@ impl Default for Limits {
             counters: 64,
             dependencies: 10_000,
             sync_items: 10_000,
-            checkpoint: MIB,
+            checkpoint: 256 * MIB,
             checkpoint_env: 64 * 1024,
             log_stream: 64 * MIB as u64,
             page: 1_000,

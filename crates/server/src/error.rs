@@ -101,6 +101,16 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "webhook_not_found", "webhook not found")
     }
 
+    /// Large checkpoints are files of the scheduler that took them in.
+    pub fn checkpoint_elsewhere() -> Self {
+        let message = "the checkpoint is a file that this scheduler does not have";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "checkpoint_elsewhere", message)
+    }
+
+    pub fn unauthorized(message: &'static str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
     pub fn gang_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "gang_not_found", "gang not found")
     }

@@ -7,6 +7,7 @@ mod admission;
 mod app;
 mod archive;
 mod batcher;
+mod checkpoints;
 pub mod clock;
 pub mod conditions;
 mod config;
@@ -33,6 +34,7 @@ mod stalled;
 mod submission;
 #[cfg(test)]
 mod testing;
+mod tokens;
 mod view;
 mod wake;
 mod webhooks;

@@ -125,6 +125,7 @@ impl Server {
             admission: Admission::new(config.max_queued),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             webhooks: Sender::new(&config.webhooks),
+            tokens: crate::tokens::Tokens::default(),
             config,
             store,
             batcher,

@@ -471,6 +471,10 @@ impl Tx for PostgresTx {
         self.remove_dead_letters(letters).await
     }
 
+    async fn secret(&mut self, proposal: &str) -> Done<String> {
+        self.keep_secret(proposal).await
+    }
+
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
         self.select_and_lock_workers(ids).await
     }

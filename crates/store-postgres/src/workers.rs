@@ -1,7 +1,8 @@
-//! Workers.
+//! Workers, and the secret that schedulers share.
 
 use muster_domain::{Worker, WorkerId};
 
+use crate::error::{during, failed};
 use crate::row::{self, WORKER_COLUMNS, storable, storable_option, to_json, worker_names};
 use crate::tx::{Done, PostgresTx};
 
@@ -61,5 +62,14 @@ impl PostgresTx {
         )
         .await?;
         Ok(())
+    }
+
+    pub(crate) async fn keep_secret(&mut self, proposal: &str) -> Done<String> {
+        const OPERATION: &str = "keep the secret";
+        let sql = "INSERT INTO secrets (name, value) VALUES ('tokens', $1) ON CONFLICT DO NOTHING";
+        self.execute(OPERATION, sql, &[&proposal]).await?;
+        let rows = self.query(OPERATION, "SELECT value FROM secrets WHERE name = 'tokens'", &[]).await?;
+        let value = rows.first().map(|row| row.try_get(0)).transpose().map_err(during(OPERATION))?;
+        value.ok_or_else(|| failed(OPERATION, "it is not there".to_owned()))
     }
 }

@@ -5,3 +5,8 @@ CREATE INDEX jobs_gang ON jobs (gang_id) WHERE gang_id IS NOT NULL;
 CREATE INDEX jobs_gang_waiting ON jobs (gang_id, seq) WHERE status = 'blocked' AND waiting_on = 0 AND gang_id IS NOT NULL;
 CREATE INDEX jobs_gang_first ON jobs (seq) WHERE gang_index = 0;
 CREATE INDEX jobs_reserved ON jobs (reserved_at) WHERE status = 'reserved';
+-- What all schedulers on this store share and nobody else may know.
+CREATE TABLE secrets (
+    name text PRIMARY KEY,
+    value text NOT NULL
+);

@@ -356,6 +356,10 @@ impl Tx for SqliteTx<'_> {
         self.remove_dead_letters(letters)
     }
 
+    async fn secret(&mut self, proposal: &str) -> Done<String> {
+        self.keep_secret(proposal)
+    }
+
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
         self.select_workers(ids)
     }

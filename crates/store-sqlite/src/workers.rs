@@ -1,7 +1,8 @@
-//! Workers.
+//! Workers, and the secret that schedulers share.
 
 use muster_domain::{Worker, WorkerId};
 
+use crate::error::during;
 use crate::row::{self, WORKER_COLUMNS};
 use crate::tx::{Done, SqliteTx};
 
@@ -23,5 +24,14 @@ impl SqliteTx<'_> {
         );
         let mut statement = self.statement("put workers", &sql)?;
         workers.iter().try_for_each(|worker| row::insert_worker(&mut statement, worker))
+    }
+
+    pub(crate) fn keep_secret(&self, proposal: &str) -> Done<String> {
+        const OPERATION: &str = "keep the secret";
+        let mut statement =
+            self.statement(OPERATION, "INSERT OR IGNORE INTO secrets (name, value) VALUES ('tokens', ?1)")?;
+        statement.execute([proposal]).map_err(during(OPERATION))?;
+        let mut statement = self.statement(OPERATION, "SELECT value FROM secrets WHERE name = 'tokens'")?;
+        statement.query_row([], |row| row.get(0)).map_err(during(OPERATION))
     }
 }

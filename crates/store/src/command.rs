@@ -201,6 +201,10 @@ pub enum Command {
     Sweep(Sweep),
     /// Place gangs that wait.
     Plan(PlanPass),
+    /// The secret that all schedulers on this store share; the proposal becomes it when there is none.
+    Secret {
+        proposal: Arc<str>,
+    },
     /// Remove exactly these jobs, as far as they may go.
     Remove(Removal),
     Webhook(WebhookCommand),
@@ -300,6 +304,7 @@ pub enum Outcome {
     WorkerSeen,
     Swept(SweepSummary),
     Planned(PlanSummary),
+    Secret(Arc<str>),
     /// So many jobs, or empty sets, are gone.
     Removed(u32),
     Webhook(WebhookOutcome),

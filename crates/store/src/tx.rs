@@ -182,6 +182,9 @@ pub trait Tx {
     async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>>;
     async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()>;
 
+    /// The secret of the store; the proposal becomes it when there is none.
+    async fn secret(&mut self, proposal: &str) -> Done<String>;
+
     // Workers.
 
     /// Locks and returns the workers that exist, locking in id order.

@@ -123,7 +123,7 @@ impl LogStore {
         Arc::clone(&self.live_readers).try_acquire_owned().ok()
     }
 
-    pub(super) fn directory(&self, job: JobId) -> PathBuf {
+    pub(crate) fn directory(&self, job: JobId) -> PathBuf {
         let digits = job.as_uuid().as_bytes()[0];
         self.root.join(format!("{digits:02x}")).join(job.to_string())
     }

@@ -4,11 +4,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use muster_store::{Command, Content, StoreExt};
+use muster_store::{Command, Content, Outcome, StoreExt};
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::extract::{Call, JobPath, empty, read_body, with_type};
+use crate::extract::{Call, JobPath, empty, with_type};
+use crate::{checkpoints, tokens};
 
 use super::reports::epoch;
 
@@ -29,7 +30,7 @@ pub(crate) async fn save_checkpoint(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let caller = call.caller()?;
+    let caller = tokens::caller(&app, &call, id).await?;
     let known = app.store.job(id).await?;
     if known.is_none() {
         return Err(ApiError::job_not_found());
@@ -37,19 +38,31 @@ pub(crate) async fn save_checkpoint(
     // Who proves that it is the job needs no order to stop.
     let proven = caller.lease.is_some() && call.params.filled("epoch").is_none();
     let epoch = if proven { None } else { Some(epoch(&app, id, &call).await?) };
-    let bytes = read_body(body, app.config.limits.checkpoint, app.config.body_timeout).await?;
-    if bytes.is_empty() {
+    let directory = app.logs.directory(id);
+    let limit = app.config.limits.checkpoint;
+    let content = checkpoints::receive(&directory, body, limit, app.config.body_timeout).await?;
+    let (size, file) = match &content {
+        Content::Bytes(bytes) => (bytes.len() as u64, None),
+        Content::File { name, bytes } => (*bytes, Some(std::sync::Arc::clone(name))),
+    };
+    if size == 0 {
         return Err(ApiError::bad_request("empty_checkpoint", "checkpoint body is empty"));
     }
-    let (size, request_id) = (bytes.len(), call.request_id);
-    let content = Content::Bytes(bytes.to_vec());
+    let request_id = call.request_id;
     let command = Command::SaveCheckpoint { job: id, caller, epoch, content };
     match app.batcher.submit_one(command).await {
-        Ok(_) => {
+        Ok(outcome) => {
+            if let Outcome::CheckpointSaved { replaced: Some(old) } = outcome {
+                checkpoints::remove(&directory, &old).await;
+            }
             tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, bytes = size, "checkpoint saved");
             Ok(empty(StatusCode::OK))
         }
         Err(error) => {
+            // A store that did not answer may have kept the name all the same.
+            if let Some(file) = file.filter(|_| error.status == StatusCode::CONFLICT) {
+                checkpoints::remove(&directory, &file).await;
+            }
             let reason = error.message.as_ref();
             tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, error = reason, "checkpoint rejected");
             Err(error)
@@ -70,6 +83,13 @@ pub(crate) async fn get_checkpoint(
     JobPath(id): JobPath,
 ) -> Result<Response, ApiError> {
     let view = app.store.job(id).await?.ok_or_else(ApiError::job_not_found)?;
+    if let Some(name) = &view.job.checkpoint_file {
+        let body = checkpoints::send(&app.logs.directory(id), name).await.map_err(|error| {
+            tracing::error!(%error, job_id = %id, "a checkpoint could not be read");
+            ApiError::checkpoint_elsewhere()
+        })?;
+        return Ok(with_type("application/octet-stream", StatusCode::OK, body));
+    }
     match view.checkpoint.filter(|bytes| !bytes.is_empty()) {
         Some(bytes) => Ok(with_type("application/octet-stream", StatusCode::OK, Body::from(bytes.to_vec()))),
         None => Ok(empty(StatusCode::NO_CONTENT)),

@@ -38,6 +38,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     if let Some(worker) = &worker {
         check_text("worker_id", worker.as_str(), app.config.limits.name)?;
     }
+    app.tokens.secret(&app).await?;
     // A HEAD request has no body to hand a job over in.
     if call.is_head || max == Some(0) {
         return Ok(empty(StatusCode::NO_CONTENT));
@@ -111,7 +112,8 @@ pub(super) fn claimed_jobs(app: &App, answer: Answer, request_id: RequestId) -> 
     let Outcome::Claimed(claimed) = answer? else { return Err(ApiError::internal()) };
     let show = |claimed: &Claimed| {
         note(app, claimed, request_id);
-        view::claimed(claimed, app.config.limits.checkpoint_env)
+        let token = app.tokens.of(claimed.job.id, claimed.job.lease);
+        Job { token, ..view::claimed(claimed, app.config.limits.checkpoint_env) }
     };
     Ok(claimed.iter().map(show).collect())
 }

@@ -14,6 +14,7 @@ mod gangs;
 mod jobs;
 mod listing;
 mod logs;
+mod notice;
 mod openapi;
 mod pipelines;
 mod queues;

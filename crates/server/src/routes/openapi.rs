@@ -6,8 +6,8 @@ use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
     ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, GangAssignment,
     GangPeer, GangSubmitted, GangSummary, Health, HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap,
-    LogMessage, LogPiece, LogStream, Pipeline, Problem, Queue, QueueUpdate, RegisterRequest, SubmitRequest,
-    Summary, SyncRequest, SyncResponse, Version, Why, Worker,
+    LogMessage, LogPiece, LogStream, Notice, Pipeline, Problem, Queue, QueueUpdate, RegisterRequest,
+    SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why, Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -21,7 +21,7 @@ use super::claim::ClaimAnswer;
 use super::submit::SubmitAnswer;
 use super::{
     arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, gangs, jobs,
-    listing, logs, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
+    listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -55,6 +55,7 @@ use super::{
         claim::claim_next,
         jobs::get_job,
         jobs::why,
+        notice::get_notice,
         gangs::list_gangs,
         gangs::get_gang,
         gangs::cancel_gang,
@@ -118,6 +119,7 @@ use super::{
         GangPeer,
         GangSubmitted,
         GangSummary,
+        Notice,
         SubmitAnswer,
         Health,
         HeartbeatAction,

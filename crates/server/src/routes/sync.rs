@@ -163,6 +163,7 @@ pub(crate) async fn sync_worker(
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
     let request: SyncBody = lenient::decode(&bytes)?;
     drop(bytes);
+    app.tokens.secret(&app).await?;
     let exchange = Exchange { app: &app, worker: &worker, request_id: call.request_id };
     let response = exchange.run(request).await?;
     json(StatusCode::OK, &response)

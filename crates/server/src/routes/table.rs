@@ -10,7 +10,7 @@ use crate::error::ApiError;
 
 use super::{
     arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, gangs, jobs,
-    listing, logs, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
+    listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -36,6 +36,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/jobs/{id}/logs", get(logs::read_logs).post(logs::append_log))
         .route("/jobs/{id}/logs/stream", get(logs::stream_logs))
         .route("/jobs/{id}/preempt", post(gangs::preempt_job))
+        .route("/notice", get(notice::get_notice))
         .route("/gangs", get(gangs::list_gangs))
         .route("/gangs/{id}", get(gangs::get_gang))
         .route("/gangs/{id}/cancel", post(gangs::cancel_gang))

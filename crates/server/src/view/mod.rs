@@ -79,7 +79,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         gang_id: gang.map(|gang| gang.id.to_string()),
         gang_size: gang.map_or(0, |gang| gang.size),
         gang_index: gang.map_or(0, |gang| gang.index),
-        checkpoint: checkpoint.map(|bytes| embed(bytes)),
+        checkpoint: checkpoint.filter(|bytes| !bytes.is_empty()).map(|bytes| embed(bytes)),
         checkpoint_bytes: job.checkpoint_bytes,
         checkpoint_at: job.checkpoint_at.map(to_wire),
         outputs: job.outputs.as_deref().and_then(|text| serde_json::from_str(text).ok()),
@@ -150,7 +150,9 @@ pub(crate) fn submitted(submitted: Submitted) -> wire::Job {
 pub(crate) fn claimed(claimed: &Claimed, checkpoint_env: usize) -> wire::Job {
     let mut env = claimed.job.spec.env.clone();
     env.extend(inputs::environment(claimed));
-    if let Some(bytes) = claimed.checkpoint.as_ref().filter(|bytes| bytes.len() <= checkpoint_env) {
+    if let Some(bytes) =
+        claimed.checkpoint.as_ref().filter(|bytes| (1..=checkpoint_env).contains(&bytes.len()))
+    {
         env.insert("CHECKPOINT_DATA".to_owned(), STANDARD.encode(bytes));
     }
     let gang = gangs::assignment(&claimed.job, &claimed.peers);
@@ -214,10 +216,18 @@ pub(crate) fn why(job: &domain::Job, reasons: &[domain::Reason]) -> wire::Why {
         code: reason.code().to_owned(),
         message: reason.to_string(),
     };
+    // The store does not know the time, and names pauses of gangs that are over.
+    let now = clock::now();
+    let holds = |reason: &&domain::Reason| match reason {
+        domain::Reason::NotBefore { until } | domain::Reason::BackOff { until, .. } => {
+            job.spec.gang.is_none() || *until > now
+        }
+        _ => true,
+    };
     wire::Why {
         id: job.id.to_string(),
         status: status(job.status()),
-        reasons: reasons.iter().map(show).collect(),
+        reasons: reasons.iter().filter(holds).map(show).collect(),
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) async fn apply<T: Tx>(
             Command::Retry { job } => retry(work, *job).await?,
             Command::Edit { job, edit } => self::edit(work, *job, edit).await?,
             Command::Delete { job } => delete(work, *job).await?,
+            Command::Secret { proposal } => Ok(Outcome::Secret(work.tx.secret(proposal).await?.into())),
             Command::PutQueue(settings) => Ok(Outcome::Queue(put_queue(work, settings).await?)),
             _ => continue,
         };

@@ -68,6 +68,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Webhook(_)
             | Command::Remove(_)
             | Command::Plan(_)
+            | Command::Secret { .. }
             | Command::Sweep(_) => continue,
         };
         answers.put(position, answer);

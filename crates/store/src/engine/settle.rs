@@ -60,6 +60,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Webhook(_)
             | Command::Remove(_)
             | Command::Plan(_)
+            | Command::Secret { .. }
             | Command::Sweep(_) => {}
         }
     }

@@ -46,6 +46,7 @@ pub(super) struct Data {
     pub(super) events: BTreeMap<u64, Event>,
     pub(super) events_of: HashMap<JobId, Vec<u64>>,
     pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
+    pub(super) secret: Option<String>,
     pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
     pub(super) dead_letters: BTreeMap<DeliveryId, DeadLetter>,
 }

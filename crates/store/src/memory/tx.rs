@@ -307,6 +307,10 @@ impl Tx for Data {
         Ok(())
     }
 
+    async fn secret(&mut self, proposal: &str) -> Done<String> {
+        Ok(self.secret.get_or_insert_with(|| proposal.to_owned()).clone())
+    }
+
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
         Ok(ids.iter().filter_map(|id| self.workers.get(id).cloned()).collect())
     }
