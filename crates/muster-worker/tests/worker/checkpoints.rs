@@ -236,7 +236,10 @@ fn attempts_of_a_job_on_one_worker_share_a_directory() {
     assert!(worker.directory().join("data/checkpoints/job-1/step").exists());
     let tidy = scheduler.submit("test -d $MUSTER_CHECKPOINT_DIR", &json!({}));
     assert_eq!(scheduler.report_of(&tidy).kind, ReportKind::Done);
-    assert!(!worker.directory().join("data/checkpoints").join(&tidy).exists(), "nothing was left in it");
+    let next = scheduler.submit("test -d $MUSTER_CHECKPOINT_DIR", &json!({}));
+    assert_eq!(scheduler.report_of(&next).kind, ReportKind::Done);
+    let empty = worker.directory().join("data/checkpoints").join(&tidy);
+    assert!(!empty.exists(), "the next job has it under its own name");
 }
 
 #[test]
