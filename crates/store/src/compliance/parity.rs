@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
+use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Caller, Concurrency, Edit, Event, Exit, Hold, IfUnmet, Job, JobId, JobSpec, Lease, QueueName, RateLimit,
-    ReportKind, Rule, Span, Timestamp, Unique, Worker, WorkerId, WorkerStatus, invariants,
+    Caller, Concurrency, Edit, Event, Exit, GangId, GangMembership, Hold, IfUnmet, Job, JobId, JobSpec,
+    Lease, QueueName, RateLimit, ReportKind, Rule, Span, Timestamp, Unique, Worker, WorkerId, WorkerStatus,
+    invariants,
 };
 
 use super::stage::{memory, needing};
-use crate::command::{Answer, Ask, Command, NewJob, Outcome, QueueSettings, Report, Submit, Sweep};
+use crate::command::{Answer, Ask, Command, NewJob, Outcome, PlanPass, QueueSettings, Report, Submit, Sweep};
 use crate::query::{EventFilter, JobFilter};
 use crate::store::{Store, StoreExt};
 
@@ -87,6 +89,9 @@ fn answers(answers: Vec<Answer>) -> Vec<Answer> {
         Outcome::Claimed(mut jobs) => {
             for claimed in &mut jobs {
                 claimed.job.seq = 0;
+                for peer in &mut claimed.peers {
+                    peer.seq = 0;
+                }
             }
             Outcome::Claimed(jobs)
         }
@@ -127,7 +132,7 @@ impl World {
     async fn commands(&mut self, store: &Arc<dyn Store>, [what, which, a, b]: Step) -> Vec<Command> {
         let target = self.pick(which);
         let worker = WorkerId::new(format!("w{}", a % 3));
-        match what % 24 {
+        match what % 30 {
             0 | 1 => vec![self.submit_one(which, a, b)],
             2 => vec![self.submit_chain(which, a)],
             3..=5 => {
@@ -176,6 +181,9 @@ impl World {
             }],
             20 if b.is_multiple_of(3) => vec![Command::Delete { job: target }],
             20 | 21 => vec![Command::PutQueue(queue(a, b))],
+            22 | 23 => vec![self.submit_gang(which, a, b)],
+            24..=26 => vec![Command::Plan(self.plan(a))],
+            27 => vec![Command::Preempt { job: target, message: None }],
             _ => {
                 self.now += i64::from(which) * 250_000;
                 Vec::new()
@@ -253,6 +261,46 @@ impl World {
         Command::Submit(Submit { jobs, atomic: a % 4 < 2, set: None })
     }
 
+    fn submit_gang(&mut self, which: u8, a: u8, b: u8) -> Command {
+        let size = u32::from(a % 3) + 2;
+        let id = GangId::from_uuid(self.new_job(JobSpec::shell("unused")).id.as_uuid());
+        self.jobs.pop();
+        let depends_on: Vec<String> =
+            if which.is_multiple_of(4) { vec![self.pick(b).to_string()] } else { Vec::new() };
+        let tasks = (0..size).map(|index| {
+            let gang = GangMembership {
+                id,
+                size,
+                index,
+                min: (b % 5 == 1).then_some(2),
+                per_worker: u32::from(b % 3) + 1,
+                keep_done: which.is_multiple_of(3),
+            };
+            let spec = JobSpec {
+                gang: Some(gang),
+                max_attempts: u32::from(b % 3) + 1,
+                priority: i32::from(a % 3),
+                deadline: (which % 11 == 3)
+                    .then(|| Timestamp::from_micros(self.now + i64::from(a) * 500_000)),
+                timeout: (which % 5 == 2).then(|| Span::from_secs(20)),
+                ..needing(u64::from(b % 3) * 50)
+            };
+            let first_task = (index > 0).then_some(0);
+            NewJob { depends_on: depends_on.clone(), first_task, ..self.new_job(spec) }
+        });
+        let jobs = tasks.collect();
+        Command::Submit(Submit { jobs, atomic: true, set: None })
+    }
+
+    fn plan(&self, a: u8) -> PlanPass {
+        let since = if a.is_multiple_of(5) { self.now } else { 0 };
+        PlanPass {
+            timeouts: Timeouts::default(),
+            listening_since: Timestamp::from_micros(since),
+            limit: usize::from(a % 3) + 1,
+        }
+    }
+
     /// Someone who may or may not speak for the job.
     async fn caller(&self, store: &Arc<dyn Store>, job: JobId, a: u8, b: u8) -> Caller {
         let lease = store.job(job).await.unwrap().map_or(Lease(0), |view| view.job.lease);
@@ -272,6 +320,7 @@ impl World {
             3 | 6 => (ReportKind::Failed, 1),
             7 => (ReportKind::Failed, 75),
             8 => (ReportKind::TimedOut, 143),
+            4 if a % 4 == 2 => (ReportKind::Finished, 0),
             4 => (ReportKind::Released, 143),
             _ => (ReportKind::Preempted, 143),
         };
