@@ -59,8 +59,9 @@ impl PostgresTx {
 
     pub(crate) async fn select_stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>> {
         const OPERATION: &str = "read stale reservations";
-        let sql = "SELECT DISTINCT gang_id FROM jobs \
-                   WHERE status = 'reserved' AND reserved_at < $1 AND gang_id IS NOT NULL LIMIT $2";
+        let sql = "SELECT gang_id FROM jobs \
+                   WHERE status = 'reserved' AND reserved_at < $1 AND gang_id IS NOT NULL \
+                   GROUP BY gang_id ORDER BY min(reserved_at), gang_id LIMIT $2";
         let rows = self.query(OPERATION, sql, &[&before.as_micros(), &sql_limit(limit)]).await?;
         rows.iter().map(|row| gang_id(row, 0, OPERATION)).collect()
     }

@@ -56,8 +56,9 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_stale_gangs(&self, before: Timestamp, limit: usize) -> Done<Vec<GangId>> {
         const OPERATION: &str = "read stale reservations";
-        let sql = "SELECT DISTINCT gang_id FROM jobs INDEXED BY jobs_reserved \
-                   WHERE status = 'reserved' AND reserved_at < ?1 AND gang_id IS NOT NULL LIMIT ?2";
+        let sql = "SELECT gang_id FROM jobs INDEXED BY jobs_reserved \
+                   WHERE status = 'reserved' AND reserved_at < ?1 AND gang_id IS NOT NULL \
+                   GROUP BY gang_id ORDER BY min(reserved_at), gang_id LIMIT ?2";
         self.rows(OPERATION, sql, [before.as_micros(), sql_limit(limit)], |row| gang_id(row, 0, OPERATION))
     }
 

@@ -104,7 +104,7 @@ pub trait Tx {
     async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>>;
     /// The gangs that wait to be placed: those with most tasks first, then by priority and age.
     async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>>;
-    /// Gangs with a task that was reserved before `before` and not claimed.
+    /// Gangs with a task that was reserved before `before` and not claimed, the oldest first.
     async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>>;
     /// Locks and returns what is reserved for these workers, in one order for all of them: by time of the
     /// reservation, gang and index. What another transaction has locked is skipped.

@@ -1,7 +1,7 @@
 //! Gangs in memory: found by the tasks that each has.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::{GangId, Job, JobId, Phase, Status, Timestamp, WorkerId};
 
@@ -42,9 +42,15 @@ pub(super) fn all_waiting(data: &Data, limit: usize) -> Vec<WaitingGang> {
 
 pub(super) fn stale(data: &Data, before: Timestamp, limit: usize) -> Vec<GangId> {
     let late = data.reservations.iter().take_while(|(at, _)| *at < before);
-    let gangs = late.filter_map(|(_, id)| Some(data.jobs.get(id)?.spec.gang.as_ref()?.id));
-    let gangs: BTreeSet<GangId> = gangs.collect();
-    gangs.into_iter().take(limit).collect()
+    let gangs = late.filter_map(|(at, id)| Some((data.jobs.get(id)?.spec.gang.as_ref()?.id, *at)));
+    let mut oldest: BTreeMap<GangId, Timestamp> = BTreeMap::new();
+    for (gang, at) in gangs {
+        let first = oldest.entry(gang).or_insert(at);
+        *first = at.min(*first);
+    }
+    let mut gangs: Vec<(Timestamp, GangId)> = oldest.into_iter().map(|(gang, at)| (at, gang)).collect();
+    gangs.sort_unstable();
+    gangs.into_iter().take(limit).map(|(_, gang)| gang).collect()
 }
 
 pub(super) fn reserved(data: &Data, workers: &[WorkerId]) -> Vec<Job> {
