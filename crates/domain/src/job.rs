@@ -69,6 +69,7 @@ pub struct Member {
 pub struct Round {
     /// Tasks that the round counts with.
     pub size: u32,
+    pub reserved_at: Timestamp,
     /// The port that the worker keeps for the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,

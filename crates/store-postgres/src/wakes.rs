@@ -23,6 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A wake-up on its way. Short names, since many are sent.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own to look at")]
 struct Payload {
     /// The instance that sent it, which ignores its own.
     #[serde(rename = "i")]

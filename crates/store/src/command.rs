@@ -335,6 +335,8 @@ impl Wake {
         self.gangs |= job.is_some_and(|job| job.spec.gang.is_some() && job.status() == Status::Blocked);
         match &event.kind {
             EventKind::Reserved { .. }
+            | EventKind::Unreserved { .. }
+            | EventKind::Drained { .. }
             | EventKind::Submitted { blocked: false }
             | EventKind::Unblocked
             | EventKind::Due
@@ -348,7 +350,6 @@ impl Wake {
             | EventKind::Cancelled { .. }
             | EventKind::WorkerReleased { .. }
             | EventKind::WorkerRegistered => self.work = true,
-            EventKind::Unreserved { .. } | EventKind::Drained { .. } => self.work = true,
             EventKind::StopRequested { .. } => {
                 if let Some(worker) = job.and_then(Job::worker) {
                     self.stops.push(worker.clone());

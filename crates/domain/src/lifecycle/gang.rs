@@ -123,7 +123,7 @@ pub fn reserve(tasks: &mut [Job], places: &[Place], now: Timestamp) -> Result<Ef
         let size = if whole { all } else { places.len() as u32 };
         task.reservation_epoch = round;
         let (host, address) = (place.host.clone(), place.address.clone());
-        task.round = Some(Round { size, port: place.port, host, address });
+        task.round = Some(Round { size, reserved_at: now, port: place.port, host, address });
         task.phase = Phase::Reserved { worker: place.worker.clone(), reserved_at: now };
         effects.push((task.id, EventKind::Reserved { worker: place.worker.clone(), round, size }));
     }
@@ -182,7 +182,7 @@ pub(super) struct Gang<'a> {
 }
 
 /// How it became known that a process is gone; nothing at all when its worker is.
-#[derive(Default)]
+#[derive(Default, Clone, Copy)]
 struct Exited<'a> {
     by: Option<ReportKind>,
     exit: Exit,

@@ -65,3 +65,7 @@ pub(crate) const fn scope(scope: domain::SignalScope) -> wire::SignalScope {
         domain::SignalScope::All => wire::SignalScope::All,
     }
 }
+
+pub(crate) fn concurrency(limit: &domain::Concurrency) -> wire::Concurrency {
+    wire::Concurrency { key: limit.key.clone(), limit: limit.limit }
+}

@@ -24,7 +24,7 @@ pub(crate) fn event(event: &domain::Event) -> wire::Event {
 }
 
 fn event_data(kind: &domain::EventKind) -> wire::EventData {
-    use domain::{EventKind, RequeueCause};
+    use domain::EventKind;
     let mut data = wire::EventData::new();
     let mut put = |key: &str, value: Value| data.insert(key.to_owned(), value);
     match kind {
@@ -40,19 +40,7 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             if *delay > domain::Span::ZERO {
                 put("delay_seconds", delay.as_secs_f64().into());
             }
-            let (cause, exit, message) = match cause {
-                RequeueCause::Failed { exit, message } => ("failed", Some(*exit), message.clone()),
-                RequeueCause::WorkerLost => ("worker_lost", None, None),
-                RequeueCause::Poison { workers } => {
-                    let names: Vec<&str> = workers.iter().map(domain::WorkerId::as_str).collect();
-                    ("poison", None, Some(format!("held after the loss of {}", names.join(", "))))
-                }
-                RequeueCause::Timeout => ("timeout", None, None),
-                RequeueCause::AskedFor { exit } => ("asked_for", Some(*exit), None),
-                RequeueCause::Released => ("released", None, None),
-                RequeueCause::Preempted { rule } => ("preempted", None, rule.clone()),
-                RequeueCause::Gang { reason } => ("gang", None, Some(reason.clone())),
-            };
+            let (cause, exit, message) = requeue_cause(cause);
             put("cause", cause.into());
             put_exit(&mut put, exit.unwrap_or_default());
             if let Some(message) = message {
@@ -75,23 +63,8 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             put("epoch", (*epoch).into());
             put("reason", reason.clone().into());
         }
-        EventKind::Reserved { worker, round, size } => {
-            put("worker", worker.as_str().into());
-            put("round", (*round).into());
-            put("size", (*size).into());
-        }
-        EventKind::Unreserved { reason } => drop(put("reason", reason.clone().into())),
-        EventKind::Drained { epoch, lease, exit, forced, ran, rule } => {
-            put("epoch", (*epoch).into());
-            put("lease", lease.0.into());
-            put("ran_seconds", ran.as_secs_f64().into());
-            put_exit(&mut put, *exit);
-            if *forced {
-                put("forced", true.into());
-            }
-            if let Some(rule) = rule {
-                put("rule", rule.clone().into());
-            }
+        EventKind::Reserved { .. } | EventKind::Unreserved { .. } | EventKind::Drained { .. } => {
+            gang_data(kind, &mut put);
         }
         EventKind::Cancelled { reason } => drop(put("reason", reason.to_string().into())),
         EventKind::CheckpointSaved { epoch, bytes } => {
@@ -120,5 +93,49 @@ fn put_exit(put: &mut impl FnMut(&str, Value) -> Option<Value>, exit: domain::Ex
     }
     if let Some(signal) = exit.signal {
         put("signal", signal.into());
+    }
+}
+
+/// What happened to a task with its gang.
+fn gang_data(kind: &domain::EventKind, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
+    use domain::EventKind;
+    match kind {
+        EventKind::Reserved { worker, round, size } => {
+            put("worker", worker.as_str().into());
+            put("round", (*round).into());
+            put("size", (*size).into());
+        }
+        EventKind::Unreserved { reason } => drop(put("reason", reason.clone().into())),
+        EventKind::Drained { epoch, lease, exit, forced, ran, rule } => {
+            put("epoch", (*epoch).into());
+            put("lease", lease.0.into());
+            put("ran_seconds", ran.as_secs_f64().into());
+            put_exit(put, *exit);
+            if *forced {
+                put("forced", true.into());
+            }
+            if let Some(rule) = rule {
+                put("rule", rule.clone().into());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Why a job went back to wait: a word, how its process ended, and what there is to say.
+fn requeue_cause(cause: &domain::RequeueCause) -> (&'static str, Option<domain::Exit>, Option<String>) {
+    use domain::RequeueCause;
+    match cause {
+        RequeueCause::Failed { exit, message } => ("failed", Some(*exit), message.clone()),
+        RequeueCause::WorkerLost => ("worker_lost", None, None),
+        RequeueCause::Poison { workers } => {
+            let names: Vec<&str> = workers.iter().map(domain::WorkerId::as_str).collect();
+            ("poison", None, Some(format!("held after the loss of {}", names.join(", "))))
+        }
+        RequeueCause::Timeout => ("timeout", None, None),
+        RequeueCause::AskedFor { exit } => ("asked_for", Some(*exit), None),
+        RequeueCause::Released => ("released", None, None),
+        RequeueCause::Preempted { rule } => ("preempted", None, rule.clone()),
+        RequeueCause::Gang { reason } => ("gang", None, Some(reason.clone())),
     }
 }

@@ -51,14 +51,6 @@ pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
 /// A job with its checkpoint: embedded when it is JSON, otherwise in base64.
 pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Job {
     let spec = job.spec.as_ref();
-    let argv = match &spec.program {
-        domain::Program::Shell(_) => Vec::new(),
-        domain::Program::Argv(words) => words.clone(),
-    };
-    let reserved_at = match job.phase {
-        domain::Phase::Reserved { reserved_at, .. } => Some(to_wire(reserved_at)),
-        _ => None,
-    };
     let gang = spec.gang.as_ref();
     let member = job.member.as_ref();
     wire::Job {
@@ -84,12 +76,12 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         checkpoint_at: job.checkpoint_at.map(to_wire),
         outputs: job.outputs.as_deref().and_then(|text| serde_json::from_str(text).ok()),
         reservation_epoch: job.reservation_epoch,
-        reserved_at,
+        reserved_at: reserved_at(job).map(to_wire),
         preemption_epoch: job.preemption_epoch,
         drain_started_at: job.drain_started_at().map(to_wire),
         env: BTreeMap::new(),
         name: spec.name.clone(),
-        argv,
+        argv: argv(&spec.program),
         working_dir: spec.working_dir.clone(),
         tags: spec.tags.iter().cloned().collect(),
         lease: job.lease.0,
@@ -104,10 +96,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         stop_signal: spec.stop_signal.map(domain::signal::name),
         held: job.hold.as_ref().map(ToString::to_string),
         retry: conditions::retry(&spec.retry),
-        concurrency: spec
-            .concurrency
-            .as_ref()
-            .map(|limit| wire::Concurrency { key: limit.key.clone(), limit: limit.limit }),
+        concurrency: spec.concurrency.as_ref().map(conditions::concurrency),
         unique: spec.unique.as_ref().map(conditions::unique),
         rule: None,
         rules: conditions::rules(spec),
@@ -126,6 +115,19 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         gang: None,
         token: None,
     }
+}
+
+fn argv(program: &domain::Program) -> Vec<String> {
+    match program {
+        domain::Program::Shell(_) => Vec::new(),
+        domain::Program::Argv(words) => words.clone(),
+    }
+}
+
+fn reserved_at(job: &domain::Job) -> Option<domain::Timestamp> {
+    // It stays known after the claim, until the task waits again.
+    let placed = !matches!(job.phase, domain::Phase::Blocked { .. });
+    job.round.as_ref().filter(|_| placed).map(|round| round.reserved_at)
 }
 
 /// A dependency as it was named: a job, or a whole gang.

@@ -19,7 +19,7 @@ pub fn membership(size: u32) -> GangMembership {
 
 impl Stage {
     /// The tasks of a gang that is to be submitted.
-    pub fn gang_of(&self, spec: &JobSpec, gang: GangMembership) -> Vec<NewJob> {
+    pub fn gang_of(&self, spec: &JobSpec, gang: &GangMembership) -> Vec<NewJob> {
         let id = GangId::from_uuid(self.new_id().as_uuid());
         let task = |index| {
             let own = JobSpec { gang: Some(GangMembership { id, index, ..gang.clone() }), ..spec.clone() };
@@ -29,7 +29,7 @@ impl Stage {
     }
 
     pub async fn submit_gang(&self, spec: JobSpec, gang: GangMembership) -> GangId {
-        let taken = self.try_submit(self.gang_of(&spec, gang), true).await.unwrap();
+        let taken = self.try_submit(self.gang_of(&spec, &gang), true).await.unwrap();
         let tasks: Vec<Job> = taken.into_iter().map(|task| task.unwrap().job).collect();
         tasks[0].spec.gang.as_ref().unwrap().id
     }

@@ -321,7 +321,7 @@ pub async fn a_gang_counts_once_where_others_depend_on_it(stage: &Stage) {
 pub async fn a_gang_waits_for_what_it_depends_on(stage: &Stage) {
     stage.crew(2).await;
     let parent = stage.shell("parent").await;
-    let tasks = stage.gang_of(&JobSpec::shell("x"), membership(2));
+    let tasks = stage.gang_of(&JobSpec::shell("x"), &membership(2));
     let tasks = tasks
         .into_iter()
         .map(|task| crate::command::NewJob { depends_on: vec![parent.id.to_string()], ..task });
@@ -385,7 +385,7 @@ pub async fn ports_are_given_once(stage: &Stage) {
 
 pub async fn ports_come_back_when_nobody_came_for_them(stage: &Stage) {
     let mut worker = stage.register("w0", memory(0), Some(1)).await;
-    worker.exec_addr = "w0.example".to_owned();
+    "w0.example".clone_into(&mut worker.exec_addr);
     worker.ports.kept = vec![4000, 4001];
     stage.register_worker(worker).await;
     let gang = stage.gang(1).await;
