@@ -25,11 +25,16 @@ pub(crate) const GPUS: &str = "MUSTER_GPUS";
 pub(crate) const VRAM: &str = "MUSTER_VRAM_MB";
 pub(crate) const COUNTERS: &str = "MUSTER_COUNTERS";
 pub(crate) const TAGS: &str = "MUSTER_TAGS";
+pub(crate) const JOB_ID: &str = "MUSTER_JOB_ID";
+pub(crate) const LEASE: &str = "MUSTER_LEASE";
+pub(crate) const TOKEN: &str = "MUSTER_TOKEN";
+pub(crate) const PREEMPT_FILE: &str = "MUSTER_PREEMPT_FILE";
+pub(crate) const DONE_FILE: &str = "MUSTER_DONE_FILE";
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 pub(crate) const COLUMNS: &str = "COLUMNS";
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 18] = [
+pub(crate) const READ: [Variable; 23] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -54,21 +59,42 @@ pub(crate) const READ: [Variable; 18] = [
         help: "`muster up`: named counters that the worker offers, as NAME=N,NAME=N.",
     },
     Variable { name: TAGS, help: "`muster up`: the tags of the worker, with commas between them." },
+    Variable { name: JOB_ID, help: "`muster checkpoint`, inside a job: which one." },
+    Variable { name: LEASE, help: "`muster checkpoint save`: under which lease, where there is no token." },
+    Variable { name: TOKEN, help: "`muster checkpoint save`, `muster notice`: proves which job speaks." },
+    Variable { name: PREEMPT_FILE, help: "`muster notice`: where the notice appears." },
+    Variable { name: DONE_FILE, help: "`muster done`: the file to make." },
     Variable { name: LOG, help: "What to log, such as `info` or `muster_server=debug,warn`." },
     Variable { name: NO_COLOR, help: "No colours, when set to anything but nothing." },
     Variable { name: COLUMNS, help: "The width of tables, when standard output is not a terminal." },
 ];
 
 /// What a job finds in its environment.
-pub(crate) const GIVEN_TO_JOBS: [Variable; 9] = [
+pub(crate) const GIVEN_TO_JOBS: [Variable; 16] = [
     Variable { name: URL, help: "The scheduler that the job belongs to." },
-    Variable { name: "MUSTER_JOB_ID", help: "The id of the job." },
+    Variable { name: JOB_ID, help: "The id of the job." },
     Variable { name: "MUSTER_WORKER_ID", help: "The worker that runs it." },
     Variable { name: "MUSTER_ATTEMPT", help: "1 for the first attempt." },
+    Variable { name: LEASE, help: "The number under which this attempt holds the job; it only grows." },
+    Variable { name: TOKEN, help: "Lets the job speak for itself." },
+    Variable { name: PREEMPT_FILE, help: "The path of a file that appears when the job is told to stop." },
     Variable {
-        name: "MUSTER_LEASE",
-        help: "The number under which this attempt holds the job; it only grows.",
+        name: DONE_FILE,
+        help: "The path of a file that says, once it is made, that the job has finished.",
     },
+    Variable {
+        name: "MUSTER_CHECKPOINT_FILE",
+        help: "A file with the checkpoint to start from; not set when there is none.",
+    },
+    Variable {
+        name: "MUSTER_CHECKPOINT_OUT",
+        help: "A path for a checkpoint that is saved when the attempt has ended.",
+    },
+    Variable {
+        name: "MUSTER_CHECKPOINT_DIR",
+        help: "A directory that all attempts of the job on one worker share.",
+    },
+    Variable { name: "CHECKPOINT_DATA", help: "The checkpoint in base64, if it has at most 64 KiB." },
     Variable {
         name: "MUSTER_OUTPUT",
         help: "A file for what the job hands on: `key=value` lines, or one JSON object.",

@@ -8,6 +8,7 @@ mod environment;
 mod exit;
 mod failure;
 mod follow;
+mod inside_job;
 mod job_reference;
 mod job_request;
 mod manual;

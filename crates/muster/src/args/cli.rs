@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    AddArgs, CancelArgs, ChangeArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs, ManArgs,
-    QueueArgs, ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs, TopArgs, UpArgs,
-    WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
+    AddArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs,
+    ManArgs, NoticeArgs, QueueArgs, ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs,
+    TopArgs, UpArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -111,6 +111,12 @@ pub(crate) enum Command {
     Webhook(WebhookArgs),
     /// Print what has happened to a job, or follow what happens to all
     Events(EventsArgs),
+    /// Save and read checkpoints of jobs
+    Checkpoint(CheckpointArgs),
+    /// Say whether the job that this runs in is told to stop
+    Notice(NoticeArgs),
+    /// Declare that the job that this runs in has finished
+    Done,
     /// Print the versions of this program and of the scheduler
     Version,
     /// Print a completion script for a shell

@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 27] = [
+pub(super) const EXPLANATIONS: [Explanation; 30] = [
     explain(
         "webhook",
         "Each event is sent by POST with a signature that the receiver can check. One that
@@ -179,6 +179,27 @@ that none is missing. The stream goes on through restarts of the scheduler.",
         "  muster events job-3f0c1a2b
   muster events --follow                 everything, as it happens
   muster events --follow --json | jq -c 'select(.type == \"failed\")'",
+    ),
+    explain(
+        "checkpoint",
+        "The scheduler keeps the last checkpoint of each job, as it was sent, and gives it
+to the next attempt. `save` works while the job runs, and while it is being
+stopped.",
+        "",
+    ),
+    explain(
+        "notice",
+        "Prints the notice as JSON and exits with 0 when the job must save what it has and
+leave; exits with 1 while it may go on, and with 2 when that cannot be told.",
+        "",
+    ),
+    explain(
+        "done",
+        "A job that was told to stop counts as done when it has declared this, whatever it
+exits with; otherwise it comes back. A job that nobody told to stop is judged by
+its exit code alone.",
+        "  ./train.sh && muster done
+  trap './finish.sh && muster done; exit 0' TERM",
     ),
     explain(
         "version",

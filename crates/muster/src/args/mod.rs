@@ -5,6 +5,7 @@ mod cli;
 mod conditions;
 mod control;
 mod explanations;
+mod inside;
 mod job;
 mod listing;
 mod pages;
@@ -20,6 +21,7 @@ pub(crate) use control::{
     CancelArgs, ChangeArgs, EditArgs, Limit, QueueAction, QueueArgs, QueueSetArgs, RetryArgs, SelectionArgs,
     SetListArgs, WorkerAction, WorkerArgs,
 };
+pub(crate) use inside::{CheckpointAction, CheckpointArgs, NoticeArgs};
 #[cfg(test)]
 pub(crate) use job::Indices;
 pub(crate) use job::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, RunArgs, SubmitArgs};

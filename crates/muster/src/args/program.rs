@@ -11,11 +11,12 @@ use super::Cli;
 use super::explanations::{EXPLANATIONS, Explanation};
 
 /// The commands by what people want to do. A command that is not here comes last, under its own heading.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Run jobs", &["run", "submit", "add", "wait"]),
     ("Look at jobs", &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "watch", "top"]),
     ("Change jobs", &["cancel", "retry", "hold", "release", "edit", "delete"]),
     ("Look after the cluster", &["up", "workers", "worker", "queue", "webhook"]),
+    ("Inside a job", &["checkpoint", "notice", "done"]),
     ("This program", &["version", "completions", "man"]),
 ];
 const OTHERS: &str = "More";

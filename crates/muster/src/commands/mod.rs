@@ -2,12 +2,15 @@
 
 pub(crate) mod array;
 pub(crate) mod change;
+pub(crate) mod checkpoint;
 pub(crate) mod completions;
+pub(crate) mod done;
 pub(crate) mod edit;
 pub(crate) mod events;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod notice;
 pub(crate) mod pipeline_file;
 pub(crate) mod queue;
 pub(crate) mod reference;

@@ -5,6 +5,7 @@ mod control;
 mod embedded;
 mod examples;
 mod harness;
+mod inside;
 mod logs;
 mod looking;
 mod pipelines;
