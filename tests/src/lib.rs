@@ -10,6 +10,7 @@
 )]
 
 mod api;
+mod gangs;
 mod http;
 mod process;
 mod receiver;
@@ -21,6 +22,7 @@ mod watchdog;
 mod worker;
 
 pub use api::{id_of, is_uuid_v4, lease_of};
+pub use gangs::Gang;
 pub use http::{Http, Request, Response};
 pub use muster_pg_testkit::{PortLease, Postgres};
 pub use process::{Process, binary};

@@ -18,6 +18,8 @@ mod control;
 mod dependencies;
 mod fencing;
 mod following;
+mod gang_control;
+mod gangs;
 mod liveness;
 mod logs;
 mod metrics;

@@ -89,6 +89,8 @@ pub(crate) async fn list_gangs(State(app): State<Shared>, call: Call) -> Result<
             found.extend(summary.filter(fits));
         }
         if last || found.len() >= limit {
+            // Full with the last gang of a step: whether more follow shows on the next page.
+            next = next.or(before_seq.filter(|_| !last));
             break;
         }
     }
