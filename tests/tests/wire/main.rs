@@ -19,6 +19,7 @@ mod dependencies;
 mod fencing;
 mod following;
 mod gang_control;
+mod gang_demo;
 mod gangs;
 mod liveness;
 mod logs;
