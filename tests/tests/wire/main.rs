@@ -21,6 +21,7 @@ mod following;
 mod gang_control;
 mod gang_demo;
 mod gangs;
+mod gangs_of_two;
 mod liveness;
 mod logs;
 mod metrics;
