@@ -300,7 +300,7 @@ impl Committer {
             parts.ended.committed(event);
         }
         for note in &applied.gangs {
-            parts.metrics.gangs.note(note);
+            parts.metrics.note_gang(note);
         }
         for answer in &applied.answers {
             if matches!(answer, Err(rejection) if rejection.is_stale_report()) {

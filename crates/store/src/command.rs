@@ -391,6 +391,17 @@ pub struct GangNote {
     pub step: GangStep,
 }
 
+/// What made a gang drain, as far as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainCause {
+    /// An attempt of a task failed or took too long.
+    Failed,
+    /// A worker fell silent.
+    Lost,
+    /// No attempt was lost: a cancellation, room for others, a placement that was not claimed.
+    Stopped,
+}
+
 /// One step of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GangStep {
@@ -404,6 +415,7 @@ pub enum GangStep {
     },
     DrainStarted {
         trigger: Option<JobId>,
+        cause: DrainCause,
         tasks: u32,
         reason: String,
     },

@@ -19,9 +19,9 @@ pub mod tx;
 pub mod webhooks;
 
 pub use command::{
-    Answer, Applied, Ask, Claimed, Command, Content, GangNote, GangStep, HeartbeatReply, Input, NewJob,
-    Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Submit, Submitted, Sweep,
-    SweepSummary, Wake,
+    Answer, Applied, Ask, Claimed, Command, Content, DrainCause, GangNote, GangStep, HeartbeatReply, Input,
+    NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Submit, Submitted,
+    Sweep, SweepSummary, Wake,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;

@@ -20,6 +20,7 @@ mod fencing;
 mod following;
 mod gang_control;
 mod gang_demo;
+mod gang_drains;
 mod gangs;
 mod gangs_of_two;
 mod liveness;

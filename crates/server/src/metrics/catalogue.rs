@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_domain::{EndReason, Event, EventKind, RequeueCause};
-use muster_store::Role;
+use muster_store::{DrainCause, GangNote, GangStep, Role};
 use prometheus::core::Collector;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
@@ -29,7 +29,7 @@ pub(crate) struct Metrics {
     traffic: TrafficMetrics,
     pub(super) gauges: StoreGauges,
     pub(crate) webhooks: WebhookMetrics,
-    pub(crate) gangs: GangMetrics,
+    gangs: GangMetrics,
     pub(super) store_up: Gauge,
     pub(crate) parked: IntGauge,
     pub(crate) unplaceable: IntGauge,
@@ -271,6 +271,18 @@ impl Metrics {
             registry,
             store_registry,
         })
+    }
+
+    /// Counts what happened to a gang. One attempt is lost with each failure, whatever the number of tasks.
+    pub(crate) fn note_gang(&self, note: &GangNote) {
+        self.gangs.note(note);
+        if let GangStep::DrainStarted { cause, .. } = &note.step {
+            match cause {
+                DrainCause::Failed => self.jobs.retried.inc(),
+                DrainCause::Lost => self.jobs.reaped.with_label_values(&["requeued"]).inc(),
+                DrainCause::Stopped => {}
+            }
+        }
     }
 
     /// Counts what a committed event says.

@@ -70,7 +70,7 @@ impl GangMetrics {
                 self.lapsed.inc();
                 tracing::info!(%gang_id, gang_size = size, "rolled back stale gang reservation");
             }
-            GangStep::DrainStarted { trigger, tasks, reason } => {
+            GangStep::DrainStarted { trigger, tasks, reason, .. } => {
                 self.preempted.inc();
                 let trigger_job_id = trigger.map(tracing::field::display);
                 let transitioned = tasks;

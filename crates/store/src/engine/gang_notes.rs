@@ -1,12 +1,15 @@
 //! What happened to a gang as a whole, seen from its tasks before and after: for metrics and the log.
 
-use muster_domain::{EventKind, GangId, Job, JobId, Span, Status, StopReason, Timestamp};
+use muster_domain::{
+    EventKind, GangId, Job, JobId, ReportKind, Span, Status, StopReason, Timestamp, Trigger,
+};
 
-use crate::command::{GangNote, GangStep};
+use crate::command::{DrainCause, GangNote, GangStep};
 
-/// The steps that lie between two states of a gang's tasks.
+/// The steps that lie between two states of a gang's tasks, and what was said of which task in between.
 pub(super) fn notes(
     gang: GangId,
+    said: Option<(JobId, &Trigger)>,
     before: &[Job],
     after: &[Job],
     effects: &[(JobId, EventKind)],
@@ -28,7 +31,11 @@ pub(super) fn notes(
     });
     if let Some(reason) = reason.filter(|_| started) {
         let tasks = after.iter().filter(|task| task.preemption_epoch == epoch).count() as u32;
-        steps.push(GangStep::DrainStarted { trigger: trigger(after), tasks, reason });
+        let cause = said.map_or(DrainCause::Stopped, |(_, trigger)| cause_of(trigger));
+        // A drain that ended in the same step has left nothing in the tasks to read it from.
+        let culprit = said.map(|(id, _)| id).filter(|_| cause != DrainCause::Stopped);
+        let trigger = culprit.or_else(|| trigger(after));
+        steps.push(GangStep::DrainStarted { trigger, cause, tasks, reason });
     }
     if effects.iter().any(|(_, kind)| matches!(kind, EventKind::Unreserved { .. })) {
         steps.push(GangStep::Lapsed { size: after.len() as u32 });
@@ -46,6 +53,16 @@ pub(super) fn notes(
 
 fn draining(task: &Job) -> bool {
     matches!(task.status(), Status::Preempting | Status::Preempted)
+}
+
+const fn cause_of(trigger: &Trigger) -> DrainCause {
+    match trigger {
+        Trigger::Report { kind: ReportKind::Failed | ReportKind::TimedOut, .. } | Trigger::Overrun => {
+            DrainCause::Failed
+        }
+        Trigger::Silence { .. } => DrainCause::Lost,
+        _ => DrainCause::Stopped,
+    }
 }
 
 fn trigger(tasks: &[Job]) -> Option<JobId> {

@@ -166,7 +166,7 @@ impl<'t, T: Tx> Work<'t, T> {
     fn trigger_gang(&mut self, gang: GangId, id: JobId, trigger: &Trigger) -> Result<Change, Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let GangChange { change, effects } = gang_transition(&mut tasks, id, trigger, self.now)?;
-        self.put_gang(gang, tasks, effects);
+        self.put_gang(gang, Some((id, trigger)), tasks, effects);
         Ok(change)
     }
 
@@ -174,7 +174,7 @@ impl<'t, T: Tx> Work<'t, T> {
     pub(crate) fn reserve(&mut self, gang: GangId, places: &[Place]) -> Result<(), Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let effects = lifecycle::reserve(&mut tasks, places, self.now)?;
-        self.put_gang(gang, tasks, effects);
+        self.put_gang(gang, None, tasks, effects);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<'t, T: Tx> Work<'t, T> {
     pub(crate) fn lapse(&mut self, gang: GangId, patience: Patience) -> Result<(), Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let effects = lifecycle::lapse(&mut tasks, patience, self.now)?;
-        self.put_gang(gang, tasks, effects);
+        self.put_gang(gang, None, tasks, effects);
         Ok(())
     }
 
@@ -205,9 +205,9 @@ impl<'t, T: Tx> Work<'t, T> {
         Ok(tasks)
     }
 
-    fn put_gang(&mut self, gang: GangId, tasks: Vec<Job>, effects: Effects) {
+    fn put_gang(&mut self, gang: GangId, said: Option<(JobId, &Trigger)>, tasks: Vec<Job>, effects: Effects) {
         let before = self.tasks_of(gang);
-        self.gang_notes.extend(gang_notes::notes(gang, &before, &tasks, &effects, self.now));
+        self.gang_notes.extend(gang_notes::notes(gang, said, &before, &tasks, &effects, self.now));
         for task in tasks {
             let Some(held) = self.jobs.get_mut(&task.id) else { continue };
             if held.job != task {
