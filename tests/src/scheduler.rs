@@ -65,6 +65,12 @@ impl Scheduler {
         self.await_ready();
     }
 
+    /// The same with other settings.
+    pub fn restart_with(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.restart();
+    }
+
     /// Waits until the scheduler says that it is ready; fails at once when it ends instead.
     pub fn await_ready(&mut self) {
         let http = self.http();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use muster_domain::{Caller, Event, Exit, Job, JobId, ReportKind};
+use muster_store::faults::{self, Moment};
 use muster_store::{Answer, Applied, Command, Outcome, Report, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -293,6 +294,7 @@ impl Committer {
 
     /// After the commit: count, wake, answer.
     fn deliver(&self, units: Vec<Unit>, applied: Applied, generation: u64) {
+        faults::strike(Moment::After, &applied);
         let parts = &self.parts;
         for event in &applied.events {
             parts.metrics.note(event);

@@ -11,6 +11,7 @@ pub mod command;
 pub mod compliance;
 pub mod engine;
 pub mod error;
+pub mod faults;
 pub mod memory;
 pub mod query;
 pub mod row;

@@ -29,12 +29,27 @@ impl Ledger {
 
     /// A command that keeps the books around some work.
     pub(crate) fn command(&self, seconds: f64, exit: u8) -> String {
+        self.around(&format!("sleep {seconds:.2}"), exit)
+    }
+
+    /// The same around work that lasts until [`Ledger::let_go`] is called.
+    pub(crate) fn patient_command(&self) -> String {
+        let dir = self.directory.display();
+        self.around(&format!("while [ ! -e {dir}/go ]; do sleep 0.05; done"), 0)
+    }
+
+    /// Lets everything end that waits, now and later.
+    pub(crate) fn let_go(&self) {
+        fs::write(self.directory.join("go"), "").unwrap();
+    }
+
+    fn around(&self, work: &str, exit: u8) -> String {
         let dir = self.directory.display();
         format!(
             "exec 9>>{dir}/locks/$MUSTER_JOB_ID; \
              flock -n 9 || echo overlap $MUSTER_JOB_ID $MUSTER_LEASE >> {dir}/lines; \
              echo start $MUSTER_JOB_ID $MUSTER_LEASE >> {dir}/lines; \
-             sleep {seconds:.2}; \
+             {work}; \
              echo end $MUSTER_JOB_ID $MUSTER_LEASE >> {dir}/lines; \
              exit {exit}"
         )

@@ -12,6 +12,7 @@
 
 mod checker;
 mod faults;
+mod gang_crashes;
 mod ledger;
 mod load;
 

@@ -29,6 +29,7 @@ use muster_planner::Scoring;
 
 use crate::command::{Answer, Applied, Command};
 use crate::error::StoreError;
+use crate::faults::{self, Moment};
 use crate::tx::Tx;
 use work::Work;
 
@@ -96,7 +97,9 @@ pub async fn apply<T: Tx>(
     webhooks::apply(&mut work, commands, &mut answers).await?;
     work.append_events().await?;
     let (events, gangs, wake) = work.into_effects();
-    Ok(Applied { answers: answers.finish()?, events, gangs, wake })
+    let applied = Applied { answers: answers.finish()?, events, gangs, wake };
+    faults::strike(Moment::Before, &applied);
+    Ok(applied)
 }
 
 /// The commands of one kind with their positions.
