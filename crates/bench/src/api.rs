@@ -5,7 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use muster_protocol::{BatchItem, BatchResult, JobStatus, SubmitRequest, Worker, WorkerStatus};
+use muster_protocol::{
+    BatchItem, BatchResult, GangSubmitted, JobStatus, SubmitRequest, Worker, WorkerStatus,
+};
 use serde::Deserialize;
 
 use crate::http::Connection;
@@ -70,6 +72,13 @@ impl Api {
         results.into_iter().next_back().and_then(|result| result.id).context("the batch has no last job")
     }
 
+    /// Submits a gang and returns the id of its first task.
+    pub(crate) fn submit_gang(&mut self, body: &[u8]) -> Result<String> {
+        let answer = self.0.post("/jobs", body)?.success()?;
+        let gang: GangSubmitted = serde_json::from_slice(&answer.body)?;
+        gang.tasks.into_iter().next().context("the gang has no tasks")
+    }
+
     /// Submits an array and returns its id.
     pub(crate) fn submit_array(&mut self, body: &[u8]) -> Result<String> {
         let answer = self.0.post("/arrays", body)?.success()?;
@@ -129,10 +138,21 @@ impl Api {
     /// Fails unless there are exactly `count` jobs and each was done at the first attempt: a fast answer that
     /// is wrong is not a measurement.
     pub(crate) fn check_done(&mut self, count: usize) -> Result<()> {
-        let found = self.each_job("/jobs?limit=1000", |job| {
-            ensure!(job.status == JobStatus::Done, "a job ended as {:?}", job.status);
+        self.check_each(count, |job| {
             ensure!(job.attempts == 1, "a job took {} attempts", job.attempts);
             Ok(())
+        })
+    }
+
+    /// The same for jobs that were to fail before they were done.
+    pub(crate) fn check_done_at_last(&mut self, count: usize) -> Result<()> {
+        self.check_each(count, |_| Ok(()))
+    }
+
+    fn check_each(&mut self, count: usize, check: impl Fn(&Outcome) -> Result<()>) -> Result<()> {
+        let found = self.each_job("/jobs?limit=1000", |job| {
+            ensure!(job.status == JobStatus::Done, "a job ended as {:?}", job.status);
+            check(job)
         })?;
         ensure!(found == count, "{count} jobs were submitted and {found} are listed");
         Ok(())

@@ -1,4 +1,4 @@
-//! One scheduler and one worker: the real programs, on loopback, on data of their own.
+//! One scheduler and one worker, or several: the real programs, on loopback, on data of their own.
 //!
 //! Everything started here ends with the value, and its directory goes with it.
 
@@ -84,10 +84,10 @@ pub(crate) enum Executor {
     Fake,
 }
 
-/// A running scheduler, and a worker once one was started.
+/// A running scheduler, and the workers that were started.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    worker: Option<Process>,
+    workers: Vec<Process>,
     scheduler: Process,
     address: SocketAddr,
     directory: TempDir,
@@ -115,8 +115,14 @@ impl Cluster {
         command.args(settings).env("MUSTER_LOG", "warn");
         let begin = Instant::now();
         let scheduler = Process::start("muster-scheduler", command, &directory.path().join("scheduler.log"))?;
-        let mut cluster =
-            Self { worker: None, scheduler, address, directory, start_up: Duration::ZERO, _port: port };
+        let mut cluster = Self {
+            workers: Vec::new(),
+            scheduler,
+            address,
+            directory,
+            start_up: Duration::ZERO,
+            _port: port,
+        };
         cluster.await_scheduler()?;
         cluster.start_up = begin.elapsed();
         Ok(cluster)
@@ -129,32 +135,44 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts the worker and waits until it has registered.
+    /// Starts a worker and waits until it has registered.
     pub(crate) fn add_worker(&mut self, slots: usize, executor: Executor) -> Result<()> {
+        self.start_worker(WORKER_ID, slots, executor)?;
+        self.await_worker(WORKER_ID)
+    }
+
+    /// Starts several workers that run processes and waits until all have registered.
+    pub(crate) fn add_workers(&mut self, count: usize, slots: usize) -> Result<()> {
+        let ids: Vec<String> = (0..count).map(|number| format!("{WORKER_ID}-{number}")).collect();
+        ids.iter().try_for_each(|id| self.start_worker(id, slots, Executor::Process))?;
+        ids.iter().try_for_each(|id| self.await_worker(id))
+    }
+
+    fn start_worker(&mut self, id: &str, slots: usize, executor: Executor) -> Result<()> {
         let mut command = Command::new(process::binary("muster-worker")?);
         command.arg("--scheduler").arg(format!("http://{}", self.address));
-        command.args(["--worker-id", WORKER_ID, "--workers", &slots.to_string()]);
+        command.args(["--worker-id", id, "--workers", &slots.to_string()]);
         if executor == Executor::Fake {
             command.args(["--executor", "fake"]);
         }
-        let data = self.directory.path().join("worker");
+        let data = self.directory.path().join(id);
         command.arg("--data-dir").arg(&data).current_dir(self.directory.path());
         command.env("MUSTER_LOG", "warn");
-        let log = self.directory.path().join("worker.log");
-        self.worker = Some(Process::start("muster-worker", command, &log)?);
-        self.await_worker()
+        let log = self.directory.path().join(format!("{id}.log"));
+        self.workers.push(Process::start("muster-worker", command, &log)?);
+        Ok(())
     }
 
     /// Stops everything and hands the directory back, with what is in it.
     pub(crate) fn end(mut self) -> Result<TempDir> {
-        self.end_worker();
+        self.end_workers();
         let other = TempDir::new()?;
         Ok(std::mem::replace(&mut self.directory, other))
     }
 
-    fn end_worker(&mut self) {
-        drop(self.worker.take());
-        // What the worker has left behind names our directory, and nothing else on the machine does.
+    fn end_workers(&mut self) {
+        self.workers.clear();
+        // What a worker has left behind names our directory, and nothing else on the machine does.
         for pid in self.worker_ids() {
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
         }
@@ -176,7 +194,7 @@ impl Cluster {
         self.scheduler.id()
     }
 
-    /// The worker and everything that it has started.
+    /// The workers and everything that they have started.
     pub(crate) fn worker_ids(&self) -> Vec<u32> {
         let scheduler = self.scheduler.id();
         process::marked(self.directory.path()).into_iter().filter(|pid| *pid != scheduler).collect()
@@ -194,11 +212,11 @@ impl Cluster {
         }
     }
 
-    fn await_worker(&mut self) -> Result<()> {
+    fn await_worker(&mut self, id: &str) -> Result<()> {
         let mut api = self.api()?;
         let deadline = Instant::now() + START_BOUND;
-        while !api.has_worker(WORKER_ID)? {
-            self.worker.as_mut().context("no worker was started")?.check_alive()?;
+        while !api.has_worker(id)? {
+            self.workers.iter_mut().try_for_each(Process::check_alive)?;
             ensure!(Instant::now() < deadline, "the worker did not register within {START_BOUND:?}");
             thread::sleep(POLL);
         }
@@ -208,7 +226,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.end_worker();
+        self.end_workers();
     }
 }
 

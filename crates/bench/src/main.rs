@@ -8,6 +8,7 @@ mod http;
 mod limits;
 mod lines;
 mod measure;
+mod member;
 mod metric;
 mod noise;
 mod peers;
@@ -37,6 +38,9 @@ fn main() -> Result<ExitCode> {
     if mode.as_ref().is_some_and(|mode| mode == stamp::MODE) {
         stamp::send(now, env::args_os().skip(1))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if mode.as_ref().is_some_and(|mode| mode == member::MODE) {
+        return Ok(ExitCode::from(member::run(now, arguments)?));
     }
     if mode.is_some_and(|mode| mode == lines::MODE) {
         lines::write(arguments)?;

@@ -41,6 +41,7 @@ pub(crate) enum Metric {
     Reading(Read, Share, Form),
     EngineSubmit,
     EngineDone,
+    Gang(Gang),
     Cost(Workload, Part),
     SpawnLimit,
     HttpLimit,
@@ -122,6 +123,60 @@ impl Read {
             (Self::Page, Share::Tail) => "  GET /jobs?limit=50, p99",
             (Self::Queues, Share::Median) => "  GET /queues, p50",
             (Self::Queues, Share::Tail) => "  GET /queues, p99",
+        }
+    }
+}
+
+/// What is measured about gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Gang {
+    /// From the end of a job that had the last slot to the start of the last rank.
+    Start(Ranks, Portion, Share),
+    /// From the exit of a rank that failed until all ranks run again.
+    Again(Share),
+}
+
+/// How large a gang is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ranks {
+    Eight,
+    SixtyFour,
+}
+
+/// Which part of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Portion {
+    Whole,
+    /// What a bare loop needs to start as many processes.
+    Spawn,
+    /// The whole without what the bare loop needs.
+    Besides,
+}
+
+impl Gang {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Start(Ranks::Eight, Portion::Whole, Share::Median) => {
+                "gang of 8 on 8 workers: room to last rank's start, p50"
+            }
+            Self::Start(Ranks::Eight, Portion::Whole, Share::Tail) => {
+                "gang of 8 on 8 workers: room to last rank's start, p99"
+            }
+            Self::Start(Ranks::SixtyFour, Portion::Whole, Share::Median) => {
+                "gang of 64 on 8 workers of 8 slots: the same, p50"
+            }
+            Self::Start(Ranks::SixtyFour, Portion::Whole, Share::Tail) => {
+                "gang of 64 on 8 workers of 8 slots: the same, p99"
+            }
+            Self::Start(_, Portion::Spawn, Share::Median) => "  bare loop that starts as many, p50",
+            Self::Start(_, Portion::Spawn, Share::Tail) => "  bare loop that starts as many, p99",
+            Self::Start(_, Portion::Besides, Share::Median) => "  besides the spawn itself, p50",
+            Self::Start(_, Portion::Besides, Share::Tail) => "  besides the spawn itself, p99",
+            Self::Again(Share::Median) => "gang of 8: a rank's exit 1 to all running again, p50",
+            Self::Again(Share::Tail) => "gang of 8: a rank's exit 1 to all running again, p99",
         }
     }
 }
@@ -214,6 +269,7 @@ impl Metric {
             Self::Reading(_, _, Form::Ratio) => ("r", "    against the same on an idle scheduler"),
             Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
             Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
+            Self::Gang(gang) => ("t", gang.label()),
             Self::Cost(workload, part) => (workload.letter(), part.label()),
             Self::SpawnLimit => ("limit", "bare spawn loop, /bin/true"),
             Self::HttpLimit => ("limit", "bare axum handler, 8 connections"),
@@ -250,7 +306,8 @@ impl Metric {
             | Self::HistoryRemovalTail
             | Self::ArrayShow
             | Self::ArrayList
-            | Self::Reading(_, _, Form::Measured) => Unit::Milliseconds,
+            | Self::Reading(_, _, Form::Measured)
+            | Self::Gang(_) => Unit::Milliseconds,
             Self::SubmitMemory => Unit::Bytes,
             Self::Chain | Self::Fan | Self::ArraySubmit | Self::ArrayCancel => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,

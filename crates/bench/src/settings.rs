@@ -69,10 +69,12 @@ pub(crate) enum Workload {
     R,
     /// The store by itself, without HTTP and without a worker
     S,
+    /// Tasks that start together: a gang that waits for its last slot, and one that starts again
+    T,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::A,
         Self::B,
         Self::C,
@@ -85,6 +87,7 @@ impl Workload {
         Self::M,
         Self::R,
         Self::S,
+        Self::T,
     ];
 
     pub(crate) fn letter(self) -> &'static str {
@@ -101,6 +104,7 @@ impl Workload {
             Self::M => "m",
             Self::R => "r",
             Self::S => "s",
+            Self::T => "t",
         }
     }
 }
@@ -138,6 +142,10 @@ pub(crate) struct Sizes {
     pub(crate) history: usize,
     pub(crate) idle: Duration,
     pub(crate) spawns: usize,
+    /// How often a gang of 8 starts, and starts again.
+    pub(crate) gang_rounds: usize,
+    /// How often a gang of 64 starts.
+    pub(crate) large_gang_rounds: usize,
     pub(crate) limit: Duration,
 }
 
@@ -164,6 +172,8 @@ impl Settings {
                 history: self.history.unwrap_or(100_000),
                 idle: Duration::from_secs(2),
                 spawns: 800,
+                gang_rounds: 5,
+                large_gang_rounds: 2,
                 limit: Duration::from_millis(300),
             };
         }
@@ -177,6 +187,8 @@ impl Settings {
             history: self.history.unwrap_or(1_000_000),
             idle: Duration::from_secs(5),
             spawns: 2_500,
+            gang_rounds: 30,
+            large_gang_rounds: 10,
             limit: Duration::from_secs(1),
         }
     }
@@ -188,9 +200,9 @@ mod tests {
 
     #[test]
     fn workloads_and_stores_are_chosen_by_name() {
-        let line = ["muster-bench", "--only", "d,a", "--store", "memory,postgres", "--runs", "5"];
+        let line = ["muster-bench", "--only", "t,d,a", "--store", "memory,postgres", "--runs", "5"];
         let settings = Settings::try_parse_from(line).unwrap();
-        assert_eq!(settings.workloads(), vec![Workload::A, Workload::D]);
+        assert_eq!(settings.workloads(), vec![Workload::A, Workload::D, Workload::T]);
         assert_eq!(settings.store, vec![StoreKind::Memory, StoreKind::Postgres]);
         assert_eq!(settings.runs, 5);
         assert!(Settings::try_parse_from(["muster-bench", "--only", "z"]).is_err());

@@ -7,5 +7,5 @@ mod sqlite;
 
 pub(crate) use http::requests_per_second;
 pub(crate) use postgres::commits as postgres_commits;
-pub(crate) use spawn::spawns_per_second;
+pub(crate) use spawn::{spawns_per_second, start_all};
 pub(crate) use sqlite::commits as sqlite_commits;

@@ -3,6 +3,7 @@
 
 mod array;
 mod cost;
+mod gang;
 mod graph;
 mod history;
 mod idle;
@@ -53,5 +54,6 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::M => array::whole(setting),
         Workload::R => reads::under_load(setting),
         Workload::S => store::verbs(setting),
+        Workload::T => gang::start_and_restart(setting),
     }
 }
