@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -90,11 +91,11 @@ macro_rules! name_type {
         #[doc = $doc]
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             pub fn new(name: impl Into<String>) -> Self {
-                Self(name.into())
+                Self(Arc::from(name.into()))
             }
 
             pub fn as_str(&self) -> &str {
@@ -102,7 +103,7 @@ macro_rules! name_type {
             }
 
             pub fn into_string(self) -> String {
-                self.0
+                self.0.as_ref().to_owned()
             }
         }
 
