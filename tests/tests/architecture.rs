@@ -67,6 +67,20 @@ fn the_store_interface_knows_no_dialect_and_no_http() {
 }
 
 #[test]
+fn the_simulation_runs_on_the_store_alone_and_nothing_runs_on_it() {
+    let dependencies = Dependencies::resolved();
+    let ours: Vec<String> =
+        dependencies.direct("muster-sim").intersection(dependencies.members()).cloned().collect();
+    assert_eq!(ours, ["muster-domain", "muster-store"]);
+    links_none("muster-sim", &DATABASES);
+    links_none("muster-sim", &HTTP_SERVERS);
+    links_none("muster-sim", &["tokio", "rand", "jiff"]);
+    for package in dependencies.members().iter().filter(|package| *package != "muster-sim") {
+        links_none(package, &["muster-sim"]);
+    }
+}
+
+#[test]
 fn only_the_stores_name_a_database_and_only_the_server_names_axum() {
     let dependencies = Dependencies::resolved();
     for package in dependencies.members() {

@@ -1,0 +1,227 @@
+//! A plain account of attempts, kept beside the store from what was asked of it and what it said happened.
+//!
+//! A claim costs an attempt. When a gang is stopped, everyone who ran gets it back but the one who is to
+//! blame: the task that was reported as failed, or one of those that had fallen silent. Whoever asks to be
+//! run again, is given back, makes room, is cancelled, or was held up by a sibling that nobody claimed pays
+//! nothing. A gang fails when somebody has no attempt left, or when a task that has ended is not there to
+//! start again; otherwise it starts again. It is judged when nothing of it runs any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_domain::limits::Timeouts;
+use muster_domain::retry::DEFAULT_REQUEUE_CODES;
+use muster_domain::{
+    EndReason, Event, EventKind, GangId, JobId, Lease, ReportKind, RequeueCause, Status, Timestamp,
+};
+use muster_store::Command;
+
+use crate::state::State;
+
+#[derive(Debug, Clone)]
+struct Entry {
+    gang: Option<GangId>,
+    attempts: u32,
+    epoch: u32,
+    lease: Lease,
+    heard: Timestamp,
+}
+
+/// Who has to pay if a gang stops in a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Blame {
+    failed: BTreeMap<GangId, JobId>,
+    silent: BTreeSet<JobId>,
+}
+
+/// The account of every job.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    entries: BTreeMap<JobId, Entry>,
+    /// How often gangs were stopped.
+    pub(crate) stops: u64,
+}
+
+impl Books {
+    pub(crate) fn open(&mut self, job: JobId, gang: Option<GangId>) {
+        let entry = Entry { gang, attempts: 0, epoch: 0, lease: Lease(0), heard: Timestamp::default() };
+        self.entries.insert(job, entry);
+    }
+
+    pub(crate) fn gang(&self, job: JobId) -> Option<GangId> {
+        self.entries.get(&job).and_then(|entry| entry.gang)
+    }
+
+    /// The scheduler heard of the job.
+    pub(crate) fn heard(&mut self, job: JobId, now: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.heard = now;
+        }
+    }
+
+    /// Who may be blamed for a stop that these commands bring about.
+    pub(crate) fn blame(&self, commands: &[Command], state: &State, now: Timestamp) -> Blame {
+        let mut blame = Blame::default();
+        for command in commands {
+            match command {
+                Command::Report(report) => {
+                    let failed = matches!(report.kind, ReportKind::Failed | ReportKind::TimedOut);
+                    let asks = report.exit.code.is_some_and(|code| DEFAULT_REQUEUE_CODES.contains(&code));
+                    if let Some(gang) = self.gang(report.job).filter(|_| failed && !asks) {
+                        blame.failed.entry(gang).or_insert(report.job);
+                    }
+                }
+                Command::Sweep(sweep) => {
+                    let bound = Timeouts::default().job_heartbeat;
+                    let silent = |id: &JobId, entry: &Entry| {
+                        let running = state.job(*id).is_some_and(|job| job.status() == Status::Running);
+                        running && now.since(entry.heard.max(sweep.listening_since)) > bound
+                    };
+                    blame
+                        .silent
+                        .extend(self.entries.iter().filter(|(id, e)| silent(id, e)).map(|(id, _)| *id));
+                }
+                _ => {}
+            }
+        }
+        blame
+    }
+
+    /// Enters what happened, and compares with the jobs as they are now.
+    pub(crate) fn enter(
+        &mut self,
+        blame: &Blame,
+        events: &[Event],
+        (state, touched): (&State, &[JobId]),
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let mut stopped: BTreeMap<(GangId, u32), Vec<JobId>> = BTreeMap::new();
+        for event in events {
+            let Some(id) = event.job else { continue };
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            match &event.kind {
+                EventKind::Claimed { lease, .. } => {
+                    if *lease <= entry.lease {
+                        return Err(format!("{id} was claimed under lease {lease} after {}", entry.lease));
+                    }
+                    (entry.lease, entry.heard) = (*lease, now);
+                    entry.attempts += 1;
+                }
+                EventKind::StopRequested { epoch, .. } if *epoch > entry.epoch => {
+                    entry.epoch = *epoch;
+                    if let Some(gang) = entry.gang {
+                        stopped.entry((gang, *epoch)).or_default().push(id);
+                    }
+                }
+                EventKind::Requeued { cause, .. } if entry.gang.is_none() => {
+                    let free = matches!(
+                        cause,
+                        RequeueCause::Released
+                            | RequeueCause::AskedFor { .. }
+                            | RequeueCause::Preempted { .. }
+                    );
+                    entry.attempts -= u32::from(free);
+                }
+                EventKind::RetryRequested => entry.attempts = 0,
+                _ => {}
+            }
+        }
+        for ((gang, _), tasks) in stopped {
+            self.stops += 1;
+            let payer = self.payer(gang, &tasks, blame, state)?;
+            for id in tasks.iter().filter(|id| Some(**id) != payer) {
+                if let Some(entry) = self.entries.get_mut(id) {
+                    entry.attempts = entry.attempts.saturating_sub(1);
+                }
+            }
+        }
+        self.compare(state, touched)?;
+        verdicts(events, state)
+    }
+
+    /// The one task that does not get its attempt back.
+    fn payer(
+        &self,
+        gang: GangId,
+        tasks: &[JobId],
+        blame: &Blame,
+        state: &State,
+    ) -> Result<Option<JobId>, String> {
+        if let Some(failed) = blame.failed.get(&gang) {
+            return Ok(Some(*failed));
+        }
+        let silent: Vec<JobId> = tasks.iter().filter(|id| blame.silent.contains(id)).copied().collect();
+        if silent.is_empty() {
+            return Ok(None);
+        }
+        let kept = |id: &&JobId| {
+            let before = self.entries.get(id).map(|entry| entry.attempts);
+            state.job(**id).map(|job| job.attempts) == before
+        };
+        let payers: Vec<&JobId> = silent.iter().filter(kept).collect();
+        match payers.as_slice() {
+            [payer] => Ok(Some(**payer)),
+            other => Err(format!("{gang}: of the silent tasks {silent:?} exactly one pays, not {other:?}")),
+        }
+    }
+
+    fn compare(&mut self, state: &State, touched: &[JobId]) -> Result<(), String> {
+        for id in touched {
+            let Some(job) = state.job(*id) else {
+                self.entries.remove(id);
+                continue;
+            };
+            let Some(entry) = self.entries.get(id) else { continue };
+            if job.attempts != entry.attempts {
+                return Err(format!("{id} has {} attempts, by the books {}", job.attempts, entry.attempts));
+            }
+            if entry.gang.is_some() && job.preemption_epoch != entry.epoch {
+                return Err(format!(
+                    "{id} is at epoch {}, by the books {}",
+                    job.preemption_epoch, entry.epoch
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets jobs that the store no longer has.
+    pub(crate) fn close(&mut self, state: &State) {
+        self.entries.retain(|id, _| state.job(*id).is_some());
+    }
+}
+
+/// A gang that starts again may; one that failed had to.
+fn verdicts(events: &[Event], state: &State) -> Result<(), String> {
+    let gang = |event: &Event| state.job(event.job?)?.spec.gang.as_ref().map(|gang| gang.id);
+    let mut again: BTreeSet<GangId> = BTreeSet::new();
+    let mut failed: BTreeSet<GangId> = BTreeSet::new();
+    for event in events {
+        match &event.kind {
+            EventKind::Requeued { .. } => again.extend(gang(event)),
+            EventKind::Failed { reason: EndReason::DependencyFailed { .. }, .. } => {}
+            EventKind::Failed { .. } => failed.extend(gang(event)),
+            _ => {}
+        }
+    }
+    for (gang, restarts) in again.iter().map(|g| (g, true)).chain(failed.iter().map(|g| (g, false))) {
+        let tasks = state.tasks(*gang);
+        if let Some(alive) =
+            tasks.iter().find(|job| matches!(job.status(), Status::Running | Status::Preempting))
+        {
+            return Err(format!("{gang} was judged while {} is {}", alive.id, alive.status()));
+        }
+        let exhausted =
+            tasks.iter().any(|job| job.attempts >= job.spec.max_attempts && job.status() != Status::Done);
+        let missing = tasks.iter().any(|job| match job.status() {
+            Status::Done => !job.spec.gang.as_ref().is_some_and(|gang| gang.keep_done),
+            Status::Cancelled => true,
+            Status::Failed => restarts,
+            _ => false,
+        });
+        if restarts == (exhausted || missing) {
+            let what = if restarts { "starts again" } else { "failed" };
+            return Err(format!("{gang} {what}: exhausted {exhausted}, tasks missing {missing}"));
+        }
+    }
+    Ok(())
+}

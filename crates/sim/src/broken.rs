@@ -1,0 +1,18 @@
+//! What a run can end with other than well.
+
+use muster_domain::Timestamp;
+use muster_domain::invariants::Violation;
+use muster_store::StoreError;
+
+/// A promise that did not hold, with the steps that led to it.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    #[error("at {} an invariant broke: {violations:#?}\n{trail}", at.to_rfc3339())]
+    Invariant { at: Timestamp, violations: Vec<Violation>, trail: String },
+    #[error("at {} {what}\n{trail}", at.to_rfc3339())]
+    Promise { at: Timestamp, what: String, trail: String },
+    #[error("at {} nothing moves any more: {}\n{trail}", at.to_rfc3339(), stuck.join("; "))]
+    Stuck { at: Timestamp, stuck: Vec<String>, trail: String },
+    #[error("the store failed: {0}")]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,267 @@
+//! A worker that is made up: processes that only have a time to end, and the habits of the real one. It
+//! sends a report until it has an answer, asks again for a claim whose answer was lost, kills what the
+//! scheduler no longer knows, and keeps everything through a time without network.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_domain::{
+    Caller, Exit, GangId, Health, Job, JobId, Lease, Ports, ReportKind, Resources, Span, Timestamp, Worker,
+    WorkerId, WorkerStatus,
+};
+use muster_store::{Ask, Command, Report};
+
+/// A process is known by the job and the lease that it runs for.
+pub(crate) type ProcessKey = (JobId, Lease);
+
+/// Ports that a worker keeps for gangs.
+const KEPT_PORTS: usize = 16;
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Well,
+    Badly,
+    /// Asks to be run again.
+    NotNow,
+    /// The worker gives it back.
+    GivenBack,
+    /// It was told to stop.
+    Told,
+    /// It was told to stop and says that its work is done.
+    ToldButDone,
+}
+
+impl End {
+    fn report(self) -> (ReportKind, i32) {
+        match self {
+            Self::Well => (ReportKind::Done, 0),
+            Self::Badly => (ReportKind::Failed, 1),
+            Self::NotNow => (ReportKind::Failed, 75),
+            Self::GivenBack => (ReportKind::Released, 143),
+            Self::Told => (ReportKind::Preempted, 143),
+            Self::ToldButDone => (ReportKind::Finished, 0),
+        }
+    }
+}
+
+/// A process that runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(crate) gang: Option<GangId>,
+    /// The round of its gang that it belongs to.
+    pub(crate) round: u32,
+    /// Where its peers find it.
+    pub(crate) address: String,
+    /// It was told to stop.
+    pub(crate) told: bool,
+    /// It does not listen to that.
+    pub(crate) hangs: bool,
+    /// When the scheduler last heard of it, and the longest time without.
+    pub(crate) heard: Timestamp,
+    pub(crate) silent_for: Span,
+}
+
+impl Process {
+    pub(crate) fn is_heard(&mut self, now: Timestamp) {
+        self.silent_for = self.silent_for.max(now.since(self.heard));
+        self.heard = now;
+    }
+
+    /// Whether the scheduler had reason to take it for gone.
+    pub(crate) fn was_silent(&self, now: Timestamp, bound: Span) -> bool {
+        self.silent_for.max(now.since(self.heard)) > bound
+    }
+}
+
+/// Whether a worker can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Up,
+    /// Its processes run on, but nothing gets through.
+    Cut,
+    /// Gone with all its processes.
+    Down,
+}
+
+#[derive(Debug)]
+pub(crate) struct SimWorker {
+    pub(crate) id: WorkerId,
+    pub(crate) resources: Resources,
+    pub(crate) slots: Option<u32>,
+    pub(crate) reach: Reach,
+    /// Until then it beats, but asks for nothing.
+    pub(crate) shuns_until: Timestamp,
+    pub(crate) processes: BTreeMap<ProcessKey, Process>,
+    /// What it has to report and got no answer to.
+    pub(crate) outbox: BTreeMap<ProcessKey, Command>,
+    /// The claim that it got no answer to.
+    open_claim: Option<Arc<str>>,
+    claims: u64,
+    beats: u64,
+    ports: BTreeSet<u16>,
+    next_port: u16,
+    /// The scheduler may not know yet which ports it keeps now.
+    pub(crate) unannounced: bool,
+}
+
+impl SimWorker {
+    pub(crate) fn new(name: &str, resources: Resources, slots: Option<u32>) -> Self {
+        let mut worker = Self {
+            id: WorkerId::new(name),
+            resources,
+            slots,
+            reach: Reach::Up,
+            shuns_until: Timestamp::default(),
+            processes: BTreeMap::new(),
+            outbox: BTreeMap::new(),
+            open_claim: None,
+            claims: 0,
+            beats: 0,
+            ports: BTreeSet::new(),
+            next_port: 20_000,
+            unannounced: false,
+        };
+        worker.keep_ports();
+        worker
+    }
+
+    fn keep_ports(&mut self) {
+        while self.ports.len() < KEPT_PORTS {
+            self.ports.insert(self.next_port);
+            self.next_port = if self.next_port == 60_000 { 20_000 } else { self.next_port + 1 };
+        }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.reach == Reach::Up
+    }
+
+    pub(crate) fn registration(&self) -> Command {
+        Command::RegisterWorker(Worker {
+            id: self.id.clone(),
+            exec_addr: self.id.to_string(),
+            resources: self.resources.clone(),
+            tags: BTreeSet::new(),
+            slots: self.slots,
+            hostname: None,
+            version: None,
+            status: WorkerStatus::Active,
+            last_heartbeat: Timestamp::default(),
+            registered_at: Timestamp::default(),
+            health: Health::default(),
+            ports: Ports { kept: self.ports.iter().copied().collect(), promised: Vec::new() },
+        })
+    }
+
+    /// A sign of life of the worker with the ports that it keeps.
+    pub(crate) fn announcement(&self) -> Command {
+        let ports = Some(self.ports.iter().copied().collect());
+        Command::WorkerHeartbeat { worker: self.id.clone(), ports }
+    }
+
+    /// An announcement has arrived, and the answer to it too.
+    pub(crate) fn is_announced(&mut self, ports: &[u16]) {
+        self.unannounced &= !self.ports.iter().eq(ports);
+    }
+
+    /// Signs of life of itself and its processes, and what it still has to say.
+    pub(crate) fn beat(&mut self) -> Vec<Command> {
+        self.beats += 1;
+        let mut commands = Vec::new();
+        if self.beats.is_multiple_of(2) {
+            commands.push(self.announcement());
+        }
+        let held = self.processes.keys();
+        commands.extend(held.map(|(job, lease)| Command::Heartbeat { job: *job, caller: caller(*lease) }));
+        commands.extend(self.outbox.values().cloned());
+        commands
+    }
+
+    /// A wish for work; the one that got no answer first.
+    pub(crate) fn ask(&mut self, now: Timestamp, max: u32) -> Option<Command> {
+        if now < self.shuns_until {
+            return None;
+        }
+        let again = self.open_claim.is_some();
+        let key = self.open_claim.clone().unwrap_or_else(|| {
+            self.claims += 1;
+            Arc::from(format!("{}-{}", self.id, self.claims))
+        });
+        self.open_claim = Some(Arc::clone(&key));
+        Some(Command::Claim(Ask { worker: Some(self.id.clone()), max, ahead: 0, key: Some(key), again }))
+    }
+
+    /// The answer to a claim: the processes that are new.
+    pub(crate) fn starts(&mut self, key: Option<&Arc<str>>, jobs: &[Job]) -> Vec<ProcessKey> {
+        if self.open_claim.as_ref() == key {
+            self.open_claim = None;
+        }
+        let mut new = Vec::new();
+        for job in jobs {
+            let process = (job.id, job.lease);
+            if self.processes.contains_key(&process) || self.outbox.contains_key(&process) {
+                continue;
+            }
+            let round = job.round.as_ref();
+            if let Some(port) = round.and_then(|round| round.port) {
+                self.unannounced |= self.ports.remove(&port);
+            }
+            self.processes.insert(
+                process,
+                Process {
+                    gang: job.spec.gang.as_ref().map(|gang| gang.id),
+                    round: job.reservation_epoch,
+                    address: round.map(|round| round.address.clone()).unwrap_or_default(),
+                    told: false,
+                    hangs: false,
+                    // A claim that was answered late was made long before its process starts.
+                    heard: job.last_sign_of_life(),
+                    silent_for: Span::ZERO,
+                },
+            );
+            new.push(process);
+        }
+        self.keep_ports();
+        new
+    }
+
+    /// A process is over; what the worker has to report of it.
+    pub(crate) fn ends(&mut self, process: ProcessKey, how: End) -> Option<Command> {
+        let gone = self.processes.remove(&process)?;
+        let how = match how {
+            End::Well | End::Badly | End::NotNow | End::GivenBack if gone.told => End::Told,
+            how => how,
+        };
+        let (kind, code) = how.report();
+        let report = Command::Report(Report {
+            job: process.0,
+            caller: caller(process.1),
+            kind,
+            exit: Exit { code: Some(code), signal: None },
+            message: None,
+            outputs: None,
+        });
+        self.outbox.insert(process, report.clone());
+        Some(report)
+    }
+
+    /// Whatever the answer was, it need not be said again.
+    pub(crate) fn is_answered(&mut self, job: JobId, lease: Option<Lease>) {
+        if let Some(lease) = lease {
+            self.outbox.remove(&(job, lease));
+        }
+    }
+
+    /// The machine stops; everything on it is gone.
+    pub(crate) fn crash(&mut self) {
+        self.reach = Reach::Down;
+        self.processes.clear();
+        self.outbox.clear();
+        self.open_claim = None;
+    }
+}
+
+pub(crate) const fn caller(lease: Lease) -> Caller {
+    Caller { lease: Some(lease), worker: None }
+}
