@@ -26,7 +26,10 @@ pub(crate) const DOCUMENTED: [(&str, &str); 10] = [
     ("0", "Success. `run` and `wait`: every job is done."),
     ("1", "Failure: the scheduler refused, was not reached, or something else went wrong."),
     ("2", "Wrong arguments or configuration."),
-    ("N", "`run` and `wait`: the exit code of the job (of the first that failed)."),
+    (
+        "N",
+        "`run` and `wait`: the exit code of the job (of the first that failed; of a gang, of the task that failed first).",
+    ),
     ("128+S", "`run` and `wait`: the job was ended by signal S."),
     (
         "124",

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use muster_client::{Client, ClientError, JobFilter};
 
 pub(crate) const PREFIX: &str = "job-";
+pub(crate) const GANG_PREFIX: &str = "gang-";
 pub(crate) const UUID_LENGTH: usize = 36;
 /// As many as the scheduler gives on one page.
 const PAGE: u32 = 1000;
@@ -47,10 +48,13 @@ async fn search(client: &Client, beginning: &str) -> Result<Vec<String>, ClientE
     }
 }
 
-/// Says which job was meant when the scheduler does not know it.
+/// Says which job or gang was meant when the scheduler does not know it.
 pub(crate) fn named<T>(result: Result<T, ClientError>, id: &str, client: &Client) -> anyhow::Result<T> {
     let unknown =
         result.as_ref().err().and_then(ClientError::status).is_some_and(|status| status.as_u16() == 404);
+    if unknown && id.starts_with(GANG_PREFIX) {
+        bail!("there is no gang {id} at {}; `muster gangs` lists them", client.url());
+    }
     if unknown {
         bail!("there is no job {id} at {}; `muster ls --all` lists them", client.url());
     }

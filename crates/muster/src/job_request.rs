@@ -7,9 +7,10 @@ use muster_client::Client;
 use muster_protocol::{Concurrency, OnConflict, Resources, SubmitRequest, Unique};
 
 use crate::args::amounts::Moment;
-use crate::args::{ConditionArgs, JobArgs};
+use crate::args::{ConditionArgs, GangArgs, JobArgs, LaunchArgs};
 use crate::failure::UsageError;
-use crate::job_reference::resolve;
+use crate::gang;
+use crate::set_reference::{JobOrGang, resolve_job_or_gang};
 
 /// Characters that mean something to a shell: a lone argument with one of them was meant for a shell.
 const SHELL_CHARACTERS: &str = " \t\n|&;<>()$`\\\"'*?[]{}#~";
@@ -22,16 +23,26 @@ pub(crate) async fn build(
 ) -> anyhow::Result<SubmitRequest> {
     let mut request = without_dependencies(args, words, Timestamp::now())?;
     for job in &args.conditions.after {
-        request.depends_on.push(resolve(client, job).await?);
+        request.depends_on.push(dependency(client, job).await?);
     }
     for need in &args.conditions.needs {
-        let id = resolve(client, &need.job).await?;
+        let id = dependency(client, &need.job).await?;
         if let Some(rule) = need.rule {
             request.rules.insert(id.clone(), rule);
         }
         request.depends_on.push(id);
     }
+    if request.gang_size.is_some() && request.tasks_per_worker.is_none() && !args.gang.spread {
+        gang::choose(client, &mut request).await?;
+    }
     Ok(request)
+}
+
+/// What a job can wait for, named in full.
+async fn dependency(client: &Client, text: &str) -> anyhow::Result<String> {
+    match resolve_job_or_gang(client, text).await? {
+        JobOrGang::Job(id) | JobOrGang::Gang(id) => Ok(id),
+    }
 }
 
 fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> anyhow::Result<SubmitRequest> {
@@ -46,6 +57,8 @@ fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> any
         idempotency_key: args.idempotency_key.clone(),
         ..conditions(&args.conditions, now)
     };
+    launch(&args.launch, &mut request);
+    gang_of(&args.gang, &mut request)?;
     match words {
         [] => return Err(UsageError("there is no command to run; write it after --".into()).into()),
         [only] if args.shell || only.contains(|letter| SHELL_CHARACTERS.contains(letter)) => {
@@ -58,6 +71,27 @@ fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> any
         return Err(UsageError("the command is empty".into()).into());
     }
     Ok(request)
+}
+
+/// How its process is started and stopped.
+fn launch(args: &LaunchArgs, request: &mut SubmitRequest) {
+    request.launch = args.mode();
+    request.slurm_env = args.slurm_env;
+    request.on_preempt_exit0 = args.on_preempt_exit0;
+    request.signal_scope = args.signal_scope;
+}
+
+/// The tasks that it is made of.
+fn gang_of(args: &GangArgs, request: &mut SubmitRequest) -> Result<(), UsageError> {
+    let Some(size) = args.gang else { return Ok(()) };
+    if let Some(least) = args.gang_min.filter(|least| *least > size) {
+        return Err(UsageError(format!("--gang-min {least} is more than the {size} tasks of the gang")));
+    }
+    request.gang_size = Some(size);
+    request.gang_min = args.gang_min;
+    request.tasks_per_worker = args.tasks_per_worker;
+    request.gang_policy = args.policy();
+    Ok(())
 }
 
 /// When the job starts, ends and is tried again.
@@ -183,6 +217,19 @@ mod tests {
         assert_eq!(request.unique.map(|unique| unique.on_conflict), Some(OnConflict::Replace));
         assert_eq!(request.concurrency.map(|it| (it.key, it.limit)), Some(("db".into(), 2)));
         assert_eq!(request.retry, None);
+    }
+
+    #[test]
+    fn a_gang_has_its_own_options() {
+        let gang = GangArgs { gang: Some(4), gang_min: Some(2), keep_done: true, ..GangArgs::default() };
+        let args = JobArgs { gang, ..JobArgs::default() };
+        let request = built(&args, &["true"]).unwrap();
+        assert_eq!((request.gang_size, request.gang_min, request.tasks_per_worker), (Some(4), Some(2), None));
+        assert_eq!(request.gang_policy, Some(muster_protocol::GangPolicy::KeepDone));
+        let wrong = GangArgs { gang: Some(4), gang_min: Some(5), ..GangArgs::default() };
+        let error = built(&JobArgs { gang: wrong, ..JobArgs::default() }, &["true"]).unwrap_err();
+        assert!(error.to_string().contains("--gang-min 5"), "{error}");
+        assert_eq!(built(&JobArgs::default(), &["true"]).unwrap().gang_size, None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod environment;
 mod exit;
 mod failure;
 mod follow;
+mod gang;
 mod inside_job;
 mod job_reference;
 mod job_request;

@@ -65,6 +65,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Add(args) => commands::pipeline_file::add(args, settings).await,
         Command::Pipelines(args) => commands::sets::run(SetKind::Pipeline, args, settings).await,
         Command::Arrays(args) => commands::sets::run(SetKind::Array, args, settings).await,
+        Command::Gangs(args) => commands::gangs::run(args, settings).await,
         Command::Ls(args) => commands::ls::run(args, settings).await,
         Command::Watch(args) => commands::watch::run(args, settings).await,
         Command::Top(args) => commands::top::run(args, settings).await,
@@ -84,6 +85,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Retry(args) => {
             commands::change::run(BulkVerb::Retry, &args.selection, args.from.as_deref(), settings).await
         }
+        Command::Preempt(args) => commands::preempt::run(args, settings).await,
         Command::Edit(args) => commands::edit::run(args, settings).await,
         Command::Queue(args) => commands::queue::run(args, settings).await,
         Command::Why(args) => commands::why::run(args, settings).await,

@@ -1,16 +1,18 @@
-//! What a command waits for, said on the terminal while it waits.
+//! What a command waits for, a job or a gang, said on the terminal while it waits.
 //!
 //! Guarantee: it never delays or ends what it speaks about; without a terminal it does nothing.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_client::{Client, status_name};
-use muster_protocol::{Job, JobStatus};
+use muster_client::{Client, gang_state_name, status_name};
+use muster_protocol::{GangState, Job, JobStatus};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::gang;
+use crate::job_reference::GANG_PREFIX;
 use crate::output::quantities::{age, printable};
 use crate::output::status;
 
@@ -36,7 +38,7 @@ pub(crate) struct JobProgress {
 }
 
 impl JobProgress {
-    /// About these jobs, of which none has ended yet.
+    /// About these jobs and gangs, of which none has ended yet.
     pub(crate) fn start(client: &Client, jobs: Vec<String>, until: Until) -> Self {
         let total = jobs.len();
         let (open, receiver) = watch::channel(jobs);
@@ -76,30 +78,61 @@ impl Speaker {
             let Some(first) = open.first() else { return };
             if asked.is_none_or(|asked| asked.elapsed() >= ASK) || !about.starts_with(short(first)) {
                 asked = Some(Instant::now());
-                let Some(text) = self.ask(first).await else {
-                    status::clear();
-                    return;
-                };
-                about = text;
+                match self.ask(first).await {
+                    Word::Say(text) => about = text,
+                    Word::Silence => about.clear(),
+                    Word::Farewell => {
+                        status::clear();
+                        return;
+                    }
+                }
             }
-            status::show(&line(open.len(), self.total, &age(begun, Timestamp::now()), &about));
+            if !about.is_empty() {
+                status::show(&line(open.len(), self.total, &age(begun, Timestamp::now()), &about));
+            }
             tokio::time::sleep(TICK).await;
         }
     }
 
-    /// What the job is doing; `None` when that is no longer of interest.
-    async fn ask(&self, job_id: &str) -> Option<String> {
-        let Ok(job) = self.client.job(job_id).await else {
-            return Some(format!("{}: no answer from the scheduler, trying again", short(job_id)));
-        };
+    /// What the job is doing, as far as that is of interest.
+    async fn ask(&self, job_id: &str) -> Word {
+        if job_id.starts_with(GANG_PREFIX) {
+            return self.ask_gang(job_id).await;
+        }
+        let Ok(job) = self.client.job(job_id).await else { return no_answer(job_id) };
         let waits = matches!(job.status, JobStatus::Pending | JobStatus::Blocked | JobStatus::Preempted);
         if self.until == Until::Started && !waits && job.status != JobStatus::Reserved {
-            return None;
+            return Word::Farewell;
         }
         let reasons = if waits { self.client.why(job_id).await.map(|why| why.reasons).ok() } else { None };
         let reason = reasons.unwrap_or_default().into_iter().next().map(|reason| reason.message);
-        Some(describe(&job, reason.as_deref(), Timestamp::now()))
+        Word::Say(describe(&job, reason.as_deref(), Timestamp::now()))
     }
+
+    /// The same for a gang, which may wait again after it has started.
+    async fn ask_gang(&self, id: &str) -> Word {
+        let Ok(tasks) = self.client.gang(id).await else { return no_answer(id) };
+        let state = gang::state(&tasks);
+        let waits = matches!(state, GangState::Waiting | GangState::Starting);
+        if self.until == Until::Started && !waits {
+            return if gang::is_final(state) { Word::Farewell } else { Word::Silence };
+        }
+        let reasons = if waits { self.client.gang_why(id).await.map(|why| why.reasons).ok() } else { None };
+        let reason = reasons.unwrap_or_default().into_iter().next().map(|reason| reason.message);
+        Word::Say(describe_gang(id, &tasks, reason.as_deref()))
+    }
+}
+
+/// What there is to say now.
+enum Word {
+    Say(String),
+    Silence,
+    /// There will be nothing more.
+    Farewell,
+}
+
+fn no_answer(id: &str) -> Word {
+    Word::Say(format!("{}: no answer from the scheduler, trying again", short(id)))
 }
 
 fn short(job_id: &str) -> &str {
@@ -117,6 +150,14 @@ fn describe(job: &Job, reason: Option<&str>, now: Timestamp) -> String {
     };
     let reason = reason.map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
     format!("{}{name} {state}{reason}", short(&job.id))
+}
+
+fn describe_gang(id: &str, tasks: &[Job], reason: Option<&str>) -> String {
+    let name = tasks.first().and_then(|task| task.name.as_deref());
+    let name = name.map(|name| format!(" ({})", printable(name))).unwrap_or_default();
+    let state = gang_state_name(gang::state(tasks));
+    let reason = reason.map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
+    format!("{}{name} {state}, {} tasks{reason}", short(id), tasks.len())
 }
 
 fn line(open: usize, total: usize, since: &str, about: &str) -> String {
@@ -144,6 +185,11 @@ mod tests {
         assert_eq!(
             line(1, 1, "12s", &pending),
             "waiting 12s: job-3f0c1a2b (train) pending: no worker has room"
+        );
+        let tasks = [job(r#""status":"blocked","name":"train""#), job(r#""status":"blocked""#)];
+        assert_eq!(
+            describe_gang("gang-3f0c1a2b-0000", &tasks, Some("needs 2 workers, has 1")),
+            "gang-3f0c1a2b (train) waiting, 2 tasks: needs 2 workers, has 1"
         );
         let running = job(r#""status":"running","worker_id":"w1","started_at":"2026-05-05T08:05:00Z""#);
         assert_eq!(

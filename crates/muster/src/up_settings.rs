@@ -11,6 +11,7 @@ use muster_server::settings::{self, SchedulerArgs};
 use muster_worker_agent::WorkerConfig;
 
 use crate::args::{UpArgs, UpWorkerArgs, program};
+use crate::embedded::worker_config;
 
 /// The section of the file with the flags of `muster up`.
 const SECTION: &str = "up";
@@ -70,7 +71,7 @@ fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
 }
 
 fn worker(args: &UpArgs, scheduler: &SchedulerArgs) -> WorkerConfig {
-    let mut config = WorkerConfig::new(scheduler.data_dir.join("worker"));
+    let mut config = worker_config(&scheduler.data_dir);
     config.slots = args.worker.workers.unwrap_or(config.slots);
     config.resources = offered(&args.worker, &config.resources);
     config.tags.clone_from(&args.worker.tag);
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(settings.scheduler.socket().to_string(), "127.0.0.1:8080");
         assert_eq!(settings.scheduler.store().unwrap(), StoreChoice::Sqlite("data/muster.db".into()));
         let worker = settings.worker.unwrap();
-        assert!(worker.slots > 0 && worker.data_dir == Path::new("data/worker"));
+        assert!(worker.slots >= 4 && worker.data_dir == Path::new("data/worker"));
     }
 
     #[test]

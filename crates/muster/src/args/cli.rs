@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    AddArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs, LogsArgs, LsArgs,
-    ManArgs, NoticeArgs, QueueArgs, ReferenceArgs, RetryArgs, RunArgs, SetListArgs, ShowArgs, SubmitArgs,
-    TopArgs, UpArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
+    AddArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs, GangListArgs,
+    LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs, ReferenceArgs, RetryArgs, RunArgs,
+    SetListArgs, ShowArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs,
+    WorkerArgs,
 };
 use crate::environment;
 
@@ -20,7 +21,7 @@ Examples:
   muster why JOB                         why a job is not running
   muster logs -f JOB                     follow the output of a job
 
-JOB is the id of a job, or the beginning of one.";
+JOB is the id of a job or a gang, or the beginning of one.";
 
 /// Run commands and jobs on the machines that you have.
 #[derive(Debug, Parser)]
@@ -77,15 +78,17 @@ pub(crate) enum Command {
     Pipelines(SetListArgs),
     /// List arrays, the newest first
     Arrays(SetListArgs),
+    /// List gangs, the newest first
+    Gangs(GangListArgs),
     /// Watch queues, workers and jobs live in the terminal
     Watch(WatchArgs),
     /// Show what uses the workers now
     Top(TopArgs),
-    /// Show everything about a job, a pipeline or an array
+    /// Show everything about a job, a gang, a pipeline or an array
     Show(ShowArgs),
-    /// Print the output of a job
+    /// Print the output of a job, or of all tasks of a gang
     Logs(LogsArgs),
-    /// Wait until jobs, pipelines or arrays have ended
+    /// Wait until jobs, gangs, pipelines or arrays have ended
     Wait(WaitArgs),
     /// Cancel jobs, with those that depend on them
     Cancel(CancelArgs),
@@ -95,11 +98,13 @@ pub(crate) enum Command {
     Release(ChangeArgs),
     /// Run jobs again that failed or were cancelled, or a pipeline from a step on
     Retry(RetryArgs),
+    /// Ask running jobs or gangs to save what they have, to stop and to come back
+    Preempt(PreemptArgs),
     /// Change a job that waits: its priority, what it needs, its limits
     Edit(EditArgs),
     /// Remove jobs that have ended
     Delete(ChangeArgs),
-    /// Say why a job is not running
+    /// Say why a job or a gang is not running
     Why(WhyArgs),
     /// Look at queues, pause them, limit them
     Queue(QueueArgs),
@@ -109,7 +114,7 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     /// Have events delivered to a URL, signed, and look after what was not accepted
     Webhook(WebhookArgs),
-    /// Print what has happened to a job, or follow what happens to all
+    /// Print what has happened to a job or a gang, or follow what happens to all
     Events(EventsArgs),
     /// Save and read checkpoints of jobs
     Checkpoint(CheckpointArgs),

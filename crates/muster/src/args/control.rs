@@ -1,4 +1,4 @@
-//! The commands that change what is there: jobs, pipelines, arrays, queues, workers.
+//! The commands that change what is there: jobs, gangs, pipelines, arrays, queues, workers.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::amounts;
 use super::listing::{Statuses, statuses};
 
 const SELECTION_NOTE: &str = "\
-ID is the id of a job, a pipeline or an array, or the beginning of one. Instead
-of ids, options choose the jobs: all that match every one of them. On a terminal
-that asks before it acts.";
+ID is the id of a job, a gang, a pipeline or an array, or the beginning of one; the
+id of one task of a gang means the whole gang. Instead of ids, options choose the
+jobs: all that match every one of them. On a terminal that asks before it acts.";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
 /// Which jobs: named, or chosen by options.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SelectionArgs {
-    /// Jobs, pipelines and arrays: their ids, or the beginnings of them
+    /// Jobs, gangs, pipelines and arrays: their ids, or the beginnings of them
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// All jobs of this queue

@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 30] = [
+pub(super) const EXPLANATIONS: [Explanation; 32] = [
     explain(
         "webhook",
         "Each event is sent by POST with a signature that the receiver can check. One that
@@ -64,7 +64,8 @@ they hold, refreshed as things change.",
     explain(
         "show",
         "All fields that are set, and what has happened, with the times. A pipeline is
-drawn as a tree with the state of each step.",
+drawn as a tree with the state of each step; a gang with its tasks and with the
+rounds in which they started together.",
         "  muster show job-3f0c1a2b
   muster show 3f0c                       the beginning of an id is enough
   muster show job-3f0c1a2b --json | jq .exit_code",
@@ -72,7 +73,8 @@ drawn as a tree with the state of each step.",
     explain(
         "logs",
         "Standard output goes to standard output and standard error to standard error.
-What is kept outlives the worker and the scheduler that wrote it.",
+What is kept outlives the worker and the scheduler that wrote it. Of a gang, each
+line has the number of its task before it.",
         "  muster logs job-3f0c1a2b
   muster logs -f job-3f0c1a2b            go on until the job has ended
   muster logs --stderr --attempt 1 job-3f0c1a2b",
@@ -80,9 +82,9 @@ What is kept outlives the worker and the scheduler that wrote it.",
     explain(
         "wait",
         "A line for each as it ends. The exit code is 0 when all are done, otherwise that
-of the first on the command line that is not; 124 when --timeout ran out. On a
-terminal a line says what is waited for. Ctrl-C ends the waiting and leaves the
-jobs alone.",
+of the first on the command line that is not; 124 when --timeout ran out. That of
+a gang is that of the task that failed first. On a terminal a line says what is
+waited for. Ctrl-C ends the waiting and leaves the jobs alone.",
         "  muster wait job-3f0c1a2b job-77aa0000
   muster wait --timeout 10m set-0b1c2d3e || echo not yet
   muster submit -- ./prepare.sh | xargs muster wait",
@@ -144,6 +146,19 @@ since when it is there.",
 and since when it is there.",
         "  muster arrays
   muster arrays --limit 5 --json",
+    ),
+    explain(
+        "gangs",
+        "One line for each: where it stands, how many of its tasks run, how often they
+were started together, and since when it is there.",
+        "",
+    ),
+    explain(
+        "preempt",
+        "The job is told that it has to leave, gets its grace period to save what it has,
+and waits to run again; the attempt is not counted. Of a gang all tasks leave and
+come back together. What is said with --message the job can read.",
+        "",
     ),
     explain(
         "queue",

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::amounts;
 use super::conditions::ConditionArgs;
+use super::gang::{GangArgs, LaunchArgs};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -13,6 +14,7 @@ Examples:
   muster run --cpus 4 --memory 8G -- python train.py --epochs 3
   muster run 'grep -c ERROR *.log | sort'
   muster run --env HF_TOKEN --tag a100 -- ./train.sh
+  muster run --gang 4 -- sh -c 'echo rank $GANG_INDEX of $GANG_SIZE'
 
 A single argument with blanks or shell characters is run by sh -c, everything
 else as it is. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
@@ -22,6 +24,10 @@ when it was cancelled.
 With --array, --each-line or --each-json many jobs run: how far they are is shown
 instead of their output, and the exit code is 1 when one of them failed.
 
+With --gang the tasks start together; each line of their output has the number of
+the task before it, and the exit code is that of the task that failed first. With
+fewer workers than tasks, several share a worker, unless --spread forbids it.
+
 When no scheduler answers and none was named, a private one is started for this
 one job.";
 
@@ -30,6 +36,7 @@ Examples:
   muster submit -- ./prepare.sh
   muster submit --after JOB --gpus 1 -- ./train.sh
   muster submit --array 0-999%50 -- ./simulate.sh
+  muster submit --gang 4 --gpus 8 -- torchrun train.py
   muster submit --each-line urls.txt -- sh -c 'curl -O \"$MUSTER_ARRAY_ITEM\"'
   muster submit nightly.yaml --param DATE=2026-05-05 --wait
   muster submit --check nightly.yaml
@@ -92,6 +99,10 @@ pub(crate) struct JobArgs {
     pub(crate) shell: bool,
     #[command(flatten)]
     pub(crate) conditions: ConditionArgs,
+    #[command(flatten)]
+    pub(crate) launch: LaunchArgs,
+    #[command(flatten)]
+    pub(crate) gang: GangArgs,
 }
 
 /// `muster run`.

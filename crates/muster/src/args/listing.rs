@@ -12,6 +12,7 @@ Examples:
   muster ls --status running --sort ran
   muster ls --worker gpu-07 --columns id,name,ran,needs
   muster ls PIPELINE --step train --status failed
+  muster ls GANG --columns rank,id,status,worker,exit
   muster ls --all --json | jq -r '.[].id'
 
 A status is one of the job's own, or a group of them: waiting (what has not
@@ -29,7 +30,7 @@ const MOST_SORTED: i64 = 100_000;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct LsArgs {
-    /// Only jobs of this pipeline or array: its id, or the beginning of it
+    /// Only jobs of this pipeline, array or gang: its id, or the beginning of it
     #[arg(value_name = "ID")]
     pub(crate) set: Option<String>,
     /// Only jobs of this step of the pipeline
@@ -133,6 +134,9 @@ pub(crate) enum JobColumn {
     Step,
     /// Of an element of an array.
     Index,
+    Gang,
+    /// Of a task of a gang.
+    Rank,
     Directory,
     Command,
 }

@@ -5,6 +5,7 @@ mod cli;
 mod conditions;
 mod control;
 mod explanations;
+mod gang;
 mod inside;
 mod job;
 mod listing;
@@ -21,6 +22,7 @@ pub(crate) use control::{
     CancelArgs, ChangeArgs, EditArgs, Limit, QueueAction, QueueArgs, QueueSetArgs, RetryArgs, SelectionArgs,
     SetListArgs, WorkerAction, WorkerArgs,
 };
+pub(crate) use gang::{GangArgs, GangListArgs, LaunchArgs, PreemptArgs};
 pub(crate) use inside::{CheckpointAction, CheckpointArgs, NoticeArgs};
 #[cfg(test)]
 pub(crate) use job::Indices;

@@ -13,8 +13,11 @@ use super::explanations::{EXPLANATIONS, Explanation};
 /// The commands by what people want to do. A command that is not here comes last, under its own heading.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run jobs", &["run", "submit", "add", "wait"]),
-    ("Look at jobs", &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "watch", "top"]),
-    ("Change jobs", &["cancel", "retry", "hold", "release", "edit", "delete"]),
+    (
+        "Look at jobs",
+        &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],
+    ),
+    ("Change jobs", &["cancel", "retry", "hold", "release", "preempt", "edit", "delete"]),
     ("Look after the cluster", &["up", "workers", "worker", "queue", "webhook"]),
     ("Inside a job", &["checkpoint", "notice", "done"]),
     ("This program", &["version", "completions", "man"]),

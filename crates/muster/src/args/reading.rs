@@ -10,7 +10,7 @@ use super::amounts::{self, Since};
 /// `muster show`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShowArgs {
-    /// A job, a pipeline or an array: its id, or the beginning of it
+    /// A job, a gang, a pipeline or an array: its id, or the beginning of it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
@@ -18,7 +18,7 @@ pub(crate) struct ShowArgs {
 /// `muster why`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WhyArgs {
-    /// The job: its id, or the beginning of it
+    /// The job or the gang: its id, or the beginning of it
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
 }
@@ -29,23 +29,28 @@ Examples:
   muster logs -f JOB                     to the end of the job, through all attempts
   muster logs --tail 20 -f JOB           the last 20 lines, then what comes
   muster logs --since 10m -t JOB         the last ten minutes, with the times
-  muster logs --attempt 1 --stderr JOB   only the errors of the first attempt";
+  muster logs --attempt 1 --stderr JOB   only the errors of the first attempt
+  muster logs -f GANG                    all tasks of a gang, line by line
+  muster logs --rank 0,2-3 GANG          only these tasks";
 
 /// `muster logs`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = LOGS_EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct LogsArgs {
-    /// The job: its id, or the beginning of it
+    /// The job or the gang: its id, or the beginning of it
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
+    /// Of a gang, only these tasks, such as 0 or 0,2-3
+    #[arg(long, value_name = "RANKS", value_parser = ranks)]
+    pub(crate) rank: Option<Ranks>,
     /// Go on with new output until the job has ended
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// The output of this attempt [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempt: Option<u32>,
-    /// Only the last N lines of what is there
+    /// Only the last N lines of what is there; of a gang, of each task
     #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub(crate) tail: Option<u64>,
     /// Only what was written since then, in any attempt: 10m, 2026-05-05 or 2026-05-05T08:33:00Z
@@ -62,10 +67,18 @@ pub(crate) struct LogsArgs {
     pub(crate) stderr: bool,
 }
 
+/// The numbers of tasks of a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ranks(pub(crate) Vec<u32>);
+
+fn ranks(text: &str) -> Result<Ranks, String> {
+    muster_document::parse_indices(text).map(Ranks)
+}
+
 /// `muster wait`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
-    /// Jobs, pipelines and arrays: their ids, or the beginnings of them
+    /// Jobs, gangs, pipelines and arrays: their ids, or the beginnings of them
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
     /// Give up after this time, such as 10m
@@ -76,7 +89,7 @@ pub(crate) struct WaitArgs {
 /// `muster events`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EventsArgs {
-    /// The job: its id, or the beginning of it; without one, all jobs are followed
+    /// The job or the gang: its id, or the beginning of it; without one, all jobs are followed
     #[arg(value_name = "JOB", required_unless_present = "follow")]
     pub(crate) job: Option<String>,
     /// Go on with new events as they come

@@ -56,7 +56,7 @@ pub(crate) struct UpArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "The worker")]
 pub(crate) struct UpWorkerArgs {
-    /// How many jobs run at the same time [default: one for each core]
+    /// How many jobs run at the same time [default: one for each core, but at least 4]
     #[arg(long, value_name = "N", env = environment::WORKERS, hide_env_values = true)]
     pub(crate) workers: Option<u32>,
     /// Start no worker: others will connect

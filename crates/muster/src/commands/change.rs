@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anyhow::bail;
 use muster_client::{BulkVerb, Client, ClientError};
-use muster_protocol::{BulkFilter, BulkResult, JobSet, SetKind};
+use muster_protocol::{BulkFilter, BulkResult, CancelResult, Job, JobSet, SetKind};
 
 use crate::args::SelectionArgs;
 use crate::exit;
@@ -52,7 +52,8 @@ async fn by_filter(
         *id = match resolve_any(client, id).await? {
             Named::Pipeline(pipeline) => pipeline.set.id,
             Named::Array(array) => array.id,
-            Named::Job(job) => bail!("{job} is a job, not a pipeline or an array"),
+            Named::Job(id) => bail!("{id} is a job, not a pipeline or an array"),
+            Named::Gang(id) => bail!("{id} is a gang, not a pipeline or an array"),
         };
     }
     let ask = !selection.yes && !selection.dry_run && io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -151,7 +152,7 @@ fn print(verb: BulkVerb, result: &BulkResult, settings: &Settings) -> io::Result
     if text.is_empty() { Ok(()) } else { settings.screen.line(&text) }
 }
 
-fn is_connection(error: &anyhow::Error) -> bool {
+pub(super) fn is_connection(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<ClientError>().is_some_and(ClientError::is_transient))
 }
 
@@ -163,6 +164,12 @@ impl Change<'_> {
                     bail!("--from names a step of a pipeline, and {id} is a job");
                 }
                 self.apply_to_job(&id).await
+            }
+            Named::Gang(id) => {
+                if self.from.is_some() {
+                    bail!("--from names a step of a pipeline, and {id} is a gang");
+                }
+                named(self.apply_to_gang(&id).await, &id, self.client)
             }
             Named::Pipeline(pipeline) => self.apply_to_set(&pipeline.set).await,
             Named::Array(array) => {
@@ -198,6 +205,34 @@ impl Change<'_> {
             BulkVerb::Delete => client.delete(id).await.map(|()| one()),
         };
         named(result, id, client)
+    }
+
+    async fn apply_to_gang(&self, id: &str) -> Result<BulkResult, ClientError> {
+        let client = self.client;
+        let tasks: Vec<String> = client.gang(id).await?.into_iter().map(|task| task.id).collect();
+        let all = |jobs: Vec<Job>| BulkResult {
+            changed: jobs.into_iter().map(|job| job.id).collect(),
+            ..BulkResult::default()
+        };
+        let cancelled = |result: CancelResult| BulkResult {
+            changed: result.cancelled,
+            stopping: result.stopping,
+            dry_run: self.dry_run,
+            ..BulkResult::default()
+        };
+        match (self.verb, tasks.first()) {
+            (BulkVerb::Cancel, Some(first)) if self.dry_run => {
+                client.cancel_dry_run(first).await.map(cancelled)
+            }
+            (BulkVerb::Cancel, _) => client.cancel_gang(id).await.map(cancelled),
+            (BulkVerb::Hold, _) if !self.dry_run => client.hold_gang(id).await.map(all),
+            (BulkVerb::Release, _) if !self.dry_run => client.release_gang(id).await.map(all),
+            (BulkVerb::Retry, _) if !self.dry_run => client.retry_gang(id).await.map(all),
+            (verb, _) => {
+                let filter = BulkFilter { ids: tasks, dry_run: self.dry_run, ..BulkFilter::default() };
+                client.bulk(verb, &filter).await
+            }
+        }
     }
 
     async fn apply_to_set(&self, set: &JobSet) -> anyhow::Result<BulkResult> {

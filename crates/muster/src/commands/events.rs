@@ -1,39 +1,74 @@
 //! `muster events`.
 
+use std::time::Duration;
+
 use muster_client::Client;
 use muster_protocol::Event;
 
 use crate::args::EventsArgs;
 use crate::exit;
-use crate::follow::Patience;
-use crate::job_reference::{named, resolve};
+use crate::follow::{Patience, all_events};
+use crate::job_reference::named;
 use crate::output::{Screen, event_line, json, note};
+use crate::set_reference::{JobOrGang, resolve_job_or_gang};
 use crate::settings::Settings;
+
+/// How often the events of a gang are looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &EventsArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
     let job = match &args.job {
-        Some(job) => Some(resolve(&client, job).await?),
+        Some(job) => Some(resolve_job_or_gang(&client, job).await?),
         None => None,
     };
     let screen = settings.screen;
     match job {
-        Some(id) if !args.follow => {
-            let events = named(client.job_events(&id, 0).await, &id, &client)?;
-            if screen.json {
-                json::document(&events)?;
-            } else {
-                for event in &events {
-                    screen.line(&event_line(event, screen))?;
-                }
-            }
-            Ok(exit::OK)
+        Some(JobOrGang::Job(id)) if !args.follow => {
+            list(&named(client.job_events(&id, 0).await, &id, &client)?, screen)
         }
-        Some(id) => {
+        Some(JobOrGang::Gang(id)) if !args.follow => {
+            list(&named(all_events(&client, &id).await, &id, &client)?, screen)
+        }
+        Some(JobOrGang::Job(id)) => {
             named(client.job(&id).await, &id, &client)?;
             follow(&client, Some(&id), Some(0), screen).await
         }
+        Some(JobOrGang::Gang(id)) => follow_gang(&client, &id, screen).await,
         None => follow(&client, None, None, screen).await,
+    }
+}
+
+fn list(events: &[Event], screen: Screen) -> anyhow::Result<u8> {
+    if screen.json {
+        json::document(&events)?;
+    } else {
+        for event in events {
+            screen.line(&event_line(event, screen))?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// The events of all tasks, looked for again and again: the stream is that of one job or of all.
+async fn follow_gang(client: &Client, id: &str, screen: Screen) -> anyhow::Result<u8> {
+    named(client.gang(id).await, id, client)?;
+    let mut patience = Patience::default();
+    let mut after = 0;
+    loop {
+        match client.gang_events(id, after).await {
+            Ok(events) => {
+                patience.restore();
+                for event in &events {
+                    after = event.id;
+                    print(event, screen)?;
+                }
+                if events.is_empty() {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+            }
+            Err(error) => patience.bear(error).await?,
+        }
     }
 }
 

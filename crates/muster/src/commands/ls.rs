@@ -10,6 +10,7 @@ use muster_protocol::Job;
 use crate::args::{JobOrder, LsArgs, USUAL_COLUMNS};
 use crate::exit;
 use crate::failure::UsageError;
+use crate::job_reference::named;
 use crate::output::{JobTable, Screen, json, note, sort};
 use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
@@ -22,7 +23,9 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
     let client = settings.client()?;
     let screen = settings.screen;
     let now = Timestamp::now();
+    let (of_set, tasks) = of_set(&client, args).await?;
     let mut pages = Pages {
+        tasks,
         wanted: if args.all { usize::MAX } else { args.limit as usize },
         filter: JobFilter {
             statuses: args.statuses(),
@@ -31,7 +34,7 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
             worker: args.worker.clone(),
             tag: args.tag.clone(),
             since: args.since.map(|since| since.from(now)),
-            ..of_set(&client, args).await?
+            ..of_set
         },
         more: true,
         order: args.is_sorted().then_some((args.sort, args.reverse)),
@@ -52,20 +55,29 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
     Ok(exit::OK)
 }
 
-/// The part of the filter that names a pipeline or an array.
-async fn of_set(client: &Client, args: &LsArgs) -> anyhow::Result<JobFilter> {
+/// The part of the filter that names a pipeline or an array; of a gang, its tasks themselves.
+async fn of_set(client: &Client, args: &LsArgs) -> anyhow::Result<(JobFilter, Option<Vec<Job>>)> {
     let mut filter = JobFilter { step: args.step.clone(), ..JobFilter::default() };
-    let Some(text) = &args.set else { return Ok(filter) };
+    let Some(text) = &args.set else { return Ok((filter, None)) };
     match resolve_any(client, text).await? {
+        Named::Gang(id) => {
+            let mut tasks = named(client.gang(&id).await, &id, client)?;
+            let statuses = args.statuses();
+            tasks.retain(|task| statuses.is_empty() || statuses.contains(&task.status));
+            tasks.retain(|task| args.worker.is_none() || task.worker_id == args.worker);
+            return Ok((filter, Some(tasks)));
+        }
         Named::Pipeline(pipeline) => filter.pipeline = Some(pipeline.set.id),
         Named::Array(array) => filter.array = Some(array.id),
         Named::Job(id) => anyhow::bail!("{id} is a job; `muster show {text}` shows it"),
     }
-    Ok(filter)
+    Ok((filter, None))
 }
 
 /// The pages of a list, up to a number of jobs.
 struct Pages {
+    /// The rows themselves, where they are known already.
+    tasks: Option<Vec<Job>>,
     wanted: usize,
     filter: JobFilter,
     /// Whether the scheduler has more than was read.
@@ -87,6 +99,10 @@ impl Pages {
     }
 
     async fn read(&mut self, client: &Client) -> anyhow::Result<Option<Vec<Job>>> {
+        if let Some(tasks) = self.tasks.take() {
+            self.more = false;
+            return Ok(Some(tasks));
+        }
         if self.wanted == 0 || !self.more {
             return Ok(None);
         }

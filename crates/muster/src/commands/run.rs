@@ -1,18 +1,20 @@
-//! `muster run`: one job in the foreground, with its output, its exit code and Ctrl-C.
+//! `muster run`: one job or one gang in the foreground, with its output, its exit code and Ctrl-C.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use muster_client::{Client, ClientError, LogQuery, status_name};
-use muster_protocol::{Job, JobStatus, SubmitRequest};
+use muster_protocol::{Job, JobStatus, SubmitRequest, Why};
 use tokio::task::JoinHandle;
 
-use super::array;
 use super::submit::print_job;
+use super::{array, gang};
 use crate::args::RunArgs;
 use crate::embedded::{self, Embedded};
 use crate::exit;
 use crate::failure::is_broken_pipe;
 use crate::follow::{Follower, Sink, Streams, follow};
+use crate::job_reference::GANG_PREFIX;
 use crate::job_request;
 use crate::output::{after_key, note, status};
 use crate::progress::{JobProgress, Until};
@@ -41,8 +43,9 @@ async fn find_scheduler(
     settings: &Settings,
     private: &mut Option<Embedded>,
 ) -> anyhow::Result<Client> {
+    let is_gang = args.job.gang.gang.is_some();
     if args.private {
-        return Ok(private.insert(Embedded::start_private().await?).client());
+        return start_private(private, is_gang).await;
     }
     let client = settings.client()?;
     if settings.url_is_explicit && !args.keep {
@@ -57,10 +60,20 @@ async fn find_scheduler(
         ),
         Err(ClientError::Unreachable { .. }) => {
             note(&format!("no scheduler at {}, using a private one", client.url()));
-            Ok(private.insert(Embedded::start_private().await?).client())
+            start_private(private, is_gang).await
         }
         Ok(_) | Err(_) => Ok(client),
     }
+}
+
+/// A scheduler of our own. How a gang is spread depends on the workers, so that one must be there for it.
+async fn start_private(private: &mut Option<Embedded>, is_gang: bool) -> anyhow::Result<Client> {
+    let start = Timestamp::now();
+    let client = private.insert(Embedded::start_private().await?).client();
+    if is_gang {
+        embedded::registered(&client, start).await;
+    }
+    Ok(client)
 }
 
 async fn run_on(
@@ -75,6 +88,9 @@ async fn run_on(
         let watched = array::Watched { args: &args.array, detach: args.detach };
         return watched.run(&client, request, settings, signals).await;
     }
+    if request.gang_size.is_some() {
+        return gang::run(&client, &request, args.detach, settings, signals).await;
+    }
     let job = client.submit(&request).await?;
     if args.detach {
         print_job(&job, settings)?;
@@ -88,7 +104,7 @@ async fn run_on(
     let follower = Follower { client: client.clone(), query, first_attempt: 1, sink };
     let following = tokio::spawn(follow(follower));
     let (ended, by_us) = match watch(following, &client, &job.id, signals).await? {
-        Watched::Ended { job, cancelled } => (job, cancelled),
+        Watched::Ended { result, cancelled } => (result, cancelled),
         Watched::Left(code) => return Ok(code),
     };
     sink.end(&ended)?;
@@ -98,9 +114,10 @@ async fn run_on(
     Ok(exit::of_job(&ended))
 }
 
-enum Watched {
+/// What became of what was watched.
+pub(super) enum Watched<T> {
     Ended {
-        job: Box<Job>,
+        result: Box<T>,
         /// We asked for it.
         cancelled: bool,
     },
@@ -108,13 +125,13 @@ enum Watched {
     Left(u8),
 }
 
-/// Waits for the end of the job; the first signal cancels it, the second leaves.
-async fn watch(
-    mut following: JoinHandle<anyhow::Result<Job>>,
+/// Waits for the end of the job or the gang; the first signal cancels it, the second leaves.
+pub(super) async fn watch<T>(
+    mut following: JoinHandle<anyhow::Result<T>>,
     client: &Client,
     id: &str,
     signals: &mut Signals,
-) -> anyhow::Result<Watched> {
+) -> anyhow::Result<Watched<T>> {
     let mut cancelling = false;
     let _progress = JobProgress::start(client, vec![id.to_owned()], Until::Started);
     let waiting = tell_waiting(client, id);
@@ -125,7 +142,7 @@ async fn watch(
             () = &mut waiting, if !told => told = true,
             followed = &mut following => {
                 return match followed? {
-                    Ok(job) => Ok(Watched::Ended { job: Box::new(job), cancelled: cancelling }),
+                    Ok(ended) => Ok(Watched::Ended { result: Box::new(ended), cancelled: cancelling }),
                     Err(error) if is_broken_pipe(&error) => {
                         // Nobody reads any more; a plain command would have died of it.
                         cancel(client, id).await;
@@ -143,7 +160,8 @@ async fn watch(
                 }
                 cancelling = true;
                 after_key();
-                note("cancelling the job; once more leaves at once");
+                let what = if is_gang(id) { "gang" } else { "job" };
+                note(&format!("cancelling the {what}; once more leaves at once"));
                 let (client, id) = (client.clone(), id.to_owned());
                 tokio::spawn(async move { cancel(&client, &id).await });
             }
@@ -158,7 +176,7 @@ async fn tell_waiting(client: &Client, id: &str) {
         return;
     }
     tokio::time::sleep(SOON).await;
-    let Ok(why) = client.why(id).await else { return };
+    let Ok(why) = why(client, id).await else { return };
     if matches!(why.status, JobStatus::Pending | JobStatus::Blocked | JobStatus::Reserved) {
         for reason in &why.reasons {
             note(&format!("waiting: {}", reason.message));
@@ -166,8 +184,17 @@ async fn tell_waiting(client: &Client, id: &str) {
     }
 }
 
+fn is_gang(id: &str) -> bool {
+    id.starts_with(GANG_PREFIX)
+}
+
+async fn why(client: &Client, id: &str) -> Result<Why, ClientError> {
+    if is_gang(id) { client.gang_why(id).await } else { client.why(id).await }
+}
+
 async fn cancel(client: &Client, id: &str) {
-    if let Err(error) = client.cancel(id).await {
+    let cancelled = if is_gang(id) { client.cancel_gang(id).await } else { client.cancel(id).await };
+    if let Err(error) = cancelled {
         // A job that has just ended cannot be cancelled, and need not be.
         if error.status().is_none_or(|status| status.as_u16() != 409) {
             note(&format!("cannot cancel {id}: {error}"));

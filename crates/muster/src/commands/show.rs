@@ -1,4 +1,4 @@
-//! `muster show`: a job, a pipeline or an array.
+//! `muster show`: a job, a gang, a pipeline or an array.
 
 use jiff::Timestamp;
 use muster_client::{Client, JobFilter};
@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::args::ShowArgs;
 use crate::exit;
+use crate::follow::all_events;
 use crate::job_reference::named;
-use crate::output::{array_details, job_details, json, pipeline_tree, timeline};
+use crate::output::{GangDocument, array_details, gang_details, job_details, json, pipeline_tree, timeline};
 use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
 
@@ -27,6 +28,7 @@ pub(crate) async fn run(args: &ShowArgs, settings: &Settings) -> anyhow::Result<
     let client = settings.client()?;
     match resolve_any(&client, &args.id).await? {
         Named::Job(id) => show_job(&client, &id, settings).await?,
+        Named::Gang(id) => show_gang(&client, &id, settings).await?,
         Named::Pipeline(pipeline) => show_pipeline(&pipeline, settings)?,
         Named::Array(array) => show_array(&client, &array, settings).await?,
     }
@@ -45,6 +47,18 @@ async fn show_job(client: &Client, id: &str, settings: &Settings) -> anyhow::Res
     if !events.is_empty() {
         screen.line(&format!("\n{}", timeline(&events, screen)))?;
     }
+    Ok(())
+}
+
+async fn show_gang(client: &Client, id: &str, settings: &Settings) -> anyhow::Result<()> {
+    let tasks = named(client.gang(id).await, id, client)?;
+    let events = named(all_events(client, id).await, id, client)?;
+    let screen = settings.screen;
+    if screen.json {
+        json::document(&GangDocument::new(id, &tasks, &events).with_events(&events))?;
+        return Ok(());
+    }
+    screen.line(&gang_details(id, &tasks, &events, Timestamp::now(), screen))?;
     Ok(())
 }
 

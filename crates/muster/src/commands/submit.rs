@@ -1,4 +1,4 @@
-//! `muster submit`: one job from the command line, an array, a pipeline, or many jobs from a file.
+//! `muster submit`: one job from the command line, a gang, an array, a pipeline, or many jobs from a file.
 
 use std::io::Read as _;
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use muster_client::Client;
 use muster_protocol::{BatchItem, BatchResult, Job};
 
-use super::{array, pipeline_file, wait};
+use super::{array, gang, pipeline_file, wait};
 use crate::args::SubmitArgs;
 use crate::exit;
 use crate::failure::UsageError;
@@ -34,6 +34,7 @@ pub(crate) async fn run(args: &SubmitArgs, settings: &Settings) -> anyhow::Resul
             Err(UsageError("--param is for pipelines; a command takes variables with --env".into()).into())
         }
         ([], false) if args.array.is_asked_for() => array::submit(args, settings).await,
+        ([], false) if args.job.gang.gang.is_some() => gang::submit(args, settings).await,
         ([], false) => submit_one(args, settings).await,
         ([file], true) => submit_file(file, args, settings).await,
         (words, _) => Err(UsageError(format!(

@@ -1,7 +1,5 @@
 //! `muster up`: scheduler and worker in one process, until a signal ends them.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_client::Client;
@@ -10,20 +8,15 @@ use muster_server::settings::Driver;
 use muster_store::engine::Policy;
 use muster_worker_agent::{ExitSummary, Shutdown};
 use serde::Serialize;
-use tokio::time::Instant;
 
 use crate::args::UpArgs;
-use crate::embedded::{Embedded, Installation, StoreSettings};
+use crate::embedded::{Embedded, Installation, StoreSettings, registered};
 use crate::exit;
 use crate::failure::UsageError;
 use crate::output::{after_key, json, note};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::up_settings::UpSettings;
-
-/// A worker that takes longer is announced nevertheless; its log says what keeps it.
-const REGISTER_BOUND: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// What programs learn when it is ready.
 #[derive(Serialize)]
@@ -74,18 +67,6 @@ fn installation(up: &UpSettings) -> anyhow::Result<Installation> {
         listen: up.scheduler.socket(),
         worker: up.worker.clone(),
     })
-}
-
-/// Waits until the worker has been heard of since the start: ready means that jobs are run.
-async fn registered(client: &Client, start: Timestamp) {
-    let deadline = Instant::now() + REGISTER_BOUND;
-    while Instant::now() < deadline {
-        let workers = client.workers().await.unwrap_or_default();
-        if workers.iter().any(|worker| worker.last_heartbeat >= start) {
-            return;
-        }
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
 }
 
 /// First the worker, then the scheduler, which has to hear of the last reports.

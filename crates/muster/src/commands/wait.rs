@@ -1,4 +1,4 @@
-//! `muster wait`: until jobs, pipelines and arrays have ended.
+//! `muster wait`: until jobs, gangs, pipelines and arrays have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use crate::args::WaitArgs;
 use crate::exit;
-use crate::follow::Patience;
+use crate::follow::{EndedGang, Patience, ended_gang};
+use crate::gang;
 use crate::job_reference::named;
-use crate::output::{Progress, Screen, after_key, human, json, note, set_ended};
+use crate::output::{GangDocument, Progress, Screen, after_key, gang_ended, human, json, note, set_ended};
 use crate::progress::{JobProgress, Until};
 use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
@@ -38,35 +39,32 @@ pub(crate) async fn for_ids(
     settings: &Settings,
 ) -> anyhow::Result<u8> {
     let mut signals = Signals::listen()?;
-    let mut order = Vec::new();
-    let mut jobs = Vec::new();
-    let mut sets = Vec::new();
-    for text in &texts {
-        match resolve_any(client, text).await? {
-            Named::Job(id) => {
-                order.push(id.clone());
-                jobs.push(id);
-            }
-            Named::Pipeline(pipeline) => {
-                order.push(pipeline.set.id.clone());
-                sets.push(pipeline.set);
-            }
-            Named::Array(array) => {
-                order.push(array.id.clone());
-                sets.push(*array);
-            }
-        }
-    }
+    let Wanted { order, jobs, gangs, sets } = resolve(client, &texts).await?;
     let open = jobs.iter().cloned().collect();
     let screen = settings.screen;
     // One line has room for one thing; sets have a bar of their own.
-    let spoken_of = if sets.is_empty() { jobs.clone() } else { Vec::new() };
+    let spoken_of = if sets.is_empty() { [jobs.as_slice(), &gangs].concat() } else { Vec::new() };
     let progress = JobProgress::start(client, spoken_of, Until::Ended);
-    let mut jobs = Jobs { client: client.clone(), screen, ids: jobs, open, ended: BTreeMap::new(), progress };
-    let mut sets = Sets { client: client.clone(), screen, open: sets, ended: BTreeMap::new() };
-    let both = async { tokio::try_join!(jobs.until_all_ended(), sets.until_all_ended()).map(|_| ()) };
+    let mut all = Waited {
+        jobs: Jobs {
+            client: client.clone(),
+            screen,
+            ids: jobs,
+            open,
+            ended: BTreeMap::new(),
+            progress: &progress,
+        },
+        gangs: Gangs {
+            client: client.clone(),
+            screen,
+            open: gangs,
+            ended: BTreeMap::new(),
+            progress: &progress,
+        },
+        sets: Sets { client: client.clone(), screen, open: sets, ended: BTreeMap::new() },
+    };
     let waited = tokio::select! {
-        ended = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), both) => Ok(ended),
+        ended = tokio::time::timeout(timeout.unwrap_or(Duration::MAX), all.until_all_ended()) => Ok(ended),
         code = signals.next() => Err(code),
     };
     let all_ended = match waited {
@@ -74,23 +72,97 @@ pub(crate) async fn for_ids(
         Ok(Err(_)) => false,
         Err(code) => {
             after_key();
-            tell_how_to_come_back(&jobs, &sets);
+            tell_how_to_come_back(&all);
             return Ok(code);
         }
     };
     if screen.json {
-        json::document(&in_order(&order, &jobs, &sets)?)?;
+        json::document(&all.in_order(&order)?)?;
     }
     if !all_ended {
-        let open = jobs.open.len() + sets.open.len();
+        let open = all.open().len();
         note(&format!("the time is up, {open} of {} have not ended", order.len()));
         return Ok(exit::TIMED_OUT);
     }
-    Ok(first_failure(order.iter().map(|id| match (jobs.ended.get(id), sets.ended.get(id)) {
-        (Some(job), _) => exit::of_job(job),
-        (None, Some(set)) => of_set(set),
-        (None, None) => exit::FAILURE,
-    })))
+    Ok(first_failure(order.iter().map(|id| all.code(id))))
+}
+
+/// What is to be waited for, by kind, and the order in which it was named.
+#[derive(Default)]
+struct Wanted {
+    order: Vec<String>,
+    jobs: Vec<String>,
+    gangs: Vec<String>,
+    sets: Vec<JobSet>,
+}
+
+async fn resolve(client: &Client, texts: &[String]) -> anyhow::Result<Wanted> {
+    let mut wanted = Wanted::default();
+    for text in texts {
+        let id = match resolve_any(client, text).await? {
+            Named::Job(id) => {
+                wanted.jobs.push(id.clone());
+                id
+            }
+            Named::Gang(id) => {
+                wanted.gangs.push(id.clone());
+                id
+            }
+            Named::Pipeline(pipeline) => {
+                wanted.sets.push(pipeline.set.clone());
+                pipeline.set.id
+            }
+            Named::Array(array) => {
+                let id = array.id.clone();
+                wanted.sets.push(*array);
+                id
+            }
+        };
+        wanted.order.push(id);
+    }
+    Ok(wanted)
+}
+
+/// All that is waited for, by kind.
+struct Waited<'a> {
+    jobs: Jobs<'a>,
+    gangs: Gangs<'a>,
+    sets: Sets,
+}
+
+impl Waited<'_> {
+    async fn until_all_ended(&mut self) -> anyhow::Result<()> {
+        let (jobs, gangs, sets) = (&mut self.jobs, &mut self.gangs, &mut self.sets);
+        tokio::try_join!(jobs.until_all_ended(), gangs.until_all_ended(), sets.until_all_ended())?;
+        Ok(())
+    }
+
+    fn open(&self) -> Vec<&str> {
+        let jobs = self.jobs.open.iter().map(String::as_str);
+        let gangs = self.gangs.open.iter().map(String::as_str);
+        jobs.chain(gangs).chain(self.sets.open.iter().map(|set| set.id.as_str())).collect()
+    }
+
+    fn code(&self, id: &str) -> u8 {
+        let job = self.jobs.ended.get(id).map(exit::of_job);
+        let gang = || self.gangs.ended.get(id).map(|gang| gang::exit_code(&gang.tasks, &gang.events));
+        let set = || self.sets.ended.get(id).map(of_set);
+        job.or_else(gang).or_else(set).unwrap_or(exit::FAILURE)
+    }
+
+    fn in_order(&self, order: &[String]) -> serde_json::Result<Vec<Value>> {
+        let mut values = Vec::new();
+        for id in order {
+            if let Some(job) = self.jobs.ended.get(id) {
+                values.push(serde_json::to_value(job)?);
+            } else if let Some(EndedGang { tasks, events }) = self.gangs.ended.get(id) {
+                values.push(serde_json::to_value(GangDocument::new(id, tasks, events))?);
+            } else if let Some(set) = self.sets.ended.get(id) {
+                values.push(serde_json::to_value(set)?);
+            }
+        }
+        Ok(values)
+    }
 }
 
 /// Waits for one set whatever signals come, for a caller who means something else by them.
@@ -106,9 +178,8 @@ pub(crate) async fn for_set(client: &Client, set: JobSet, settings: &Settings) -
 }
 
 /// Nobody is harmed by an end of the waiting, and everybody should know it.
-fn tell_how_to_come_back(jobs: &Jobs, sets: &Sets) {
-    let ids = jobs.open.iter().map(String::as_str).chain(sets.open.iter().map(|set| set.id.as_str()));
-    let open: Vec<&str> = ids.map(short).collect();
+fn tell_how_to_come_back(all: &Waited<'_>) {
+    let open: Vec<&str> = all.open().into_iter().map(short).collect();
     if let [only] = open.as_slice() {
         note(&format!("no longer waiting; {only} goes on"));
         note(&format!("`muster wait {only}` waits again, `muster cancel {only}` ends it"));
@@ -118,18 +189,6 @@ fn tell_how_to_come_back(jobs: &Jobs, sets: &Sets) {
     } else {
         note(&format!("no longer waiting; {} go on: `muster ls --status active,waiting`", open.len()));
     }
-}
-
-fn in_order(order: &[String], jobs: &Jobs, sets: &Sets) -> serde_json::Result<Vec<Value>> {
-    let mut values = Vec::new();
-    for id in order {
-        if let Some(job) = jobs.ended.get(id) {
-            values.push(serde_json::to_value(job)?);
-        } else if let Some(set) = sets.ended.get(id) {
-            values.push(serde_json::to_value(set)?);
-        }
-    }
-    Ok(values)
 }
 
 /// The code of the first that did not succeed, in the order of the command line.
@@ -153,17 +212,17 @@ fn of_set(set: &JobSet) -> u8 {
 }
 
 /// Jobs are heard of by their events.
-struct Jobs {
+struct Jobs<'a> {
     client: Client,
     screen: Screen,
     ids: Vec<String>,
     /// Those that have not ended yet.
     open: BTreeSet<String>,
     ended: BTreeMap<String, Job>,
-    progress: JobProgress,
+    progress: &'a JobProgress,
 }
 
-impl Jobs {
+impl Jobs<'_> {
     /// Listens first and looks second, so that no end falls between the two.
     async fn until_all_ended(&mut self) -> anyhow::Result<()> {
         let mut patience = Patience::default();
@@ -217,6 +276,48 @@ impl Jobs {
             self.open.remove(id);
             self.ended.insert(id.to_owned(), job);
         }
+        Ok(())
+    }
+}
+
+/// Gangs are looked at: an end of one is the end of all of its tasks.
+struct Gangs<'a> {
+    client: Client,
+    screen: Screen,
+    open: Vec<String>,
+    ended: BTreeMap<String, EndedGang>,
+    progress: &'a JobProgress,
+}
+
+impl Gangs<'_> {
+    async fn until_all_ended(&mut self) -> anyhow::Result<()> {
+        let mut patience = Patience::default();
+        let mut pause = FIRST_LOOK;
+        loop {
+            for id in self.open.clone() {
+                match self.client.gang(&id).await {
+                    Ok(tasks) if gang::is_final(gang::state(&tasks)) => self.settle(&id).await?,
+                    Ok(_) => patience.restore(),
+                    Err(error) if error.is_transient() => patience.bear(error).await?,
+                    Err(error) => return named(Err(error), &id, &self.client),
+                }
+            }
+            if self.open.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(SLOWEST_LOOK);
+        }
+    }
+
+    async fn settle(&mut self, id: &str) -> anyhow::Result<()> {
+        let ended = ended_gang(&self.client, id).await?;
+        if !self.screen.json {
+            self.screen.line(&gang_ended(id, &ended.tasks, &ended.events, self.screen))?;
+        }
+        self.progress.ended(id);
+        self.open.retain(|open| open != id);
+        self.ended.insert(id.to_owned(), ended);
         Ok(())
     }
 }

@@ -4,9 +4,11 @@
 //! written down.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use muster_client::{Client, ServiceTransport};
 use muster_server::settings::StoreChoice;
 use muster_server::{RunningServer, Server, ServerConfig, ServerError};
@@ -15,11 +17,17 @@ use muster_worker_agent::{ExitSummary, Shutdown, WorkerConfig, WorkerError};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::stores::StoreSettings;
 
 /// A place beyond this machine that is kept for documentation. Nothing is sent there; only the way is looked up.
 const ELSEWHERE: &str = "http://192.0.2.1";
+/// A worker that takes longer is not waited for; its log says what keeps it.
+const REGISTER_BOUND: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// The jobs that run at once on a machine with fewer cores: enough to try a small gang on it.
+const FEWEST_SLOTS: u32 = 4;
 
 type WorkerTask = JoinHandle<Result<ExitSummary, WorkerError>>;
 
@@ -63,7 +71,7 @@ impl Embedded {
     pub(crate) async fn start_private() -> anyhow::Result<Self> {
         let directory = TempDir::with_prefix("muster-").context("cannot make a temporary directory")?;
         let data_dir = directory.path().to_owned();
-        let mut worker = WorkerConfig::new(data_dir.join("worker"));
+        let mut worker = worker_config(&data_dir);
         worker.timing.shutdown = Duration::ZERO;
         let store = StoreSettings { choice: StoreChoice::Memory, policy: Policy::default(), pool_size: 0 };
         let mut started = Self::start(Installation {
@@ -116,6 +124,25 @@ impl Embedded {
         self.stop_server().await;
         drop(directory);
     }
+}
+
+/// Waits until a worker has been heard of since the start: ready means that jobs are run.
+pub(crate) async fn registered(client: &Client, start: Timestamp) {
+    let deadline = Instant::now() + REGISTER_BOUND;
+    while Instant::now() < deadline {
+        let workers = client.workers().await.unwrap_or_default();
+        if workers.iter().any(|worker| worker.last_heartbeat >= start) {
+            return;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// The worker of an installation whose data is in this directory.
+pub(crate) fn worker_config(data_dir: &Path) -> WorkerConfig {
+    let mut config = WorkerConfig::new(data_dir.join("worker"));
+    config.slots = config.slots.max(FEWEST_SLOTS);
+    config
 }
 
 fn in_process(server: &RunningServer, url: &str) -> Client {

@@ -5,5 +5,5 @@ mod installation;
 mod stores;
 
 pub(crate) use background::start_in_background;
-pub(crate) use installation::{Embedded, Installation};
+pub(crate) use installation::{Embedded, Installation, registered, worker_config};
 pub(crate) use stores::StoreSettings;

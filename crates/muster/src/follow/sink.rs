@@ -37,9 +37,18 @@ pub(crate) struct Sink {
     within: [bool; 2],
 }
 
+/// A task of a gang that wrote something.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Writer<'a> {
+    pub(super) rank: u32,
+    pub(super) job_id: &'a str,
+}
+
 /// A piece of output for programs: text when it is UTF-8, otherwise base64.
 #[derive(Serialize)]
 struct Shown<'a> {
+    #[serde(flatten)]
+    writer: Option<Writer<'a>>,
     attempt: u32,
     stream: LogStream,
     offset: u64,
@@ -54,6 +63,8 @@ struct Shown<'a> {
 /// Output that is missing, for programs.
 #[derive(Serialize)]
 struct Missing<'a> {
+    #[serde(flatten)]
+    writer: Option<Writer<'a>>,
     missing: &'a LogGap,
 }
 
@@ -75,19 +86,7 @@ impl Sink {
     /// Writes an item at once. It may block as long as the reader does.
     pub(crate) fn write(&mut self, item: &LogItem) -> io::Result<()> {
         match item {
-            LogItem::Output { attempt, stream, offset, at, bytes } if self.json => {
-                let text = std::str::from_utf8(bytes).ok();
-                let base64 = text.is_none().then(|| base64(bytes));
-                json::line(&Shown {
-                    attempt: *attempt,
-                    stream: *stream,
-                    offset: *offset,
-                    at: *at,
-                    text,
-                    base64,
-                })
-            }
-            LogItem::Gap(gap) if self.json => json::line(&Missing { missing: gap }),
+            item if self.json => as_json(item, None),
             LogItem::Output { stream, at, bytes, .. } => {
                 let within = self.within[index(*stream)];
                 self.within[index(*stream)] = bytes.last().map_or(within, |last| *last != b'\n');
@@ -105,14 +104,7 @@ impl Sink {
     }
 
     fn put(self, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
-        fn write(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
-            out.write_all(bytes).and_then(|()| out.flush())
-        }
-        status::clear();
-        if stream == LogStream::Stderr && self.streams == Streams::Both {
-            return write(io::stderr().lock(), bytes);
-        }
-        write(io::stdout().lock(), bytes)
+        put(self.streams, stream, bytes)
     }
 
     /// Tells programs how the job ended; people see it in the exit code.
@@ -121,7 +113,33 @@ impl Sink {
     }
 }
 
-fn index(stream: LogStream) -> usize {
+/// Writes to our stream of the same name; the only one that is wanted goes to standard output.
+pub(super) fn put(streams: Streams, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
+    fn write(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
+        out.write_all(bytes).and_then(|()| out.flush())
+    }
+    status::clear();
+    if stream == LogStream::Stderr && streams == Streams::Both {
+        return write(io::stderr().lock(), bytes);
+    }
+    write(io::stdout().lock(), bytes)
+}
+
+/// One line of JSON for an item, with who wrote it when there are several.
+pub(super) fn as_json(item: &LogItem, writer: Option<Writer<'_>>) -> io::Result<()> {
+    match item {
+        LogItem::Output { attempt, stream, offset, at, bytes } => {
+            let text = std::str::from_utf8(bytes).ok();
+            let base64 = text.is_none().then(|| base64(bytes));
+            let (attempt, stream, offset, at) = (*attempt, *stream, *offset, *at);
+            json::line(&Shown { writer, attempt, stream, offset, at, text, base64 })
+        }
+        LogItem::Gap(gap) => json::line(&Missing { writer, missing: gap }),
+        LogItem::End => Ok(()),
+    }
+}
+
+pub(super) fn index(stream: LogStream) -> usize {
     match stream {
         LogStream::Stdout => 0,
         LogStream::Stderr => 1,
@@ -145,7 +163,7 @@ fn stamped(bytes: &[u8], at: Option<Timestamp>, within: bool) -> Vec<u8> {
 }
 
 /// What stands where something is missing, on a line of its own.
-fn marker(gap: &LogGap, within: bool) -> String {
+pub(super) fn marker(gap: &LogGap, within: bool) -> String {
     let why = match gap.cause {
         LogGapCause::Dropped => "dropped, the output is longer than the limit",
         LogGapCause::Expired => "removed, they were too old or took too much space",

@@ -22,8 +22,8 @@ pub(crate) struct Follower {
 
 /// Prints the output of every attempt; returns the job as it ended.
 pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Job> {
-    let (client, query) = (follower.client.clone(), follower.query.clone());
-    let copying = tokio::spawn(copy(client, query, follower.sink));
+    let (client, mut query, mut sink) = (follower.client.clone(), follower.query.clone(), follower.sink);
+    let copying = tokio::spawn(async move { copy(&client, &mut query, &mut sink).await });
     let mut progress = Progress { after: 0, ended: false, copying: Some(copying) };
     let mut patience = Patience::default();
     let id = follower.query.job_id.as_str();

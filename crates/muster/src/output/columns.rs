@@ -63,6 +63,8 @@ fn column(shown: JobColumn) -> Column {
         JobColumn::Array => Column::fixed("ARRAY"),
         JobColumn::Step => Column::elastic("STEP", 6),
         JobColumn::Index => Column::right("INDEX"),
+        JobColumn::Gang => Column::fixed("GANG"),
+        JobColumn::Rank => Column::right("RANK"),
         JobColumn::Directory => Column::elastic("DIRECTORY", 9),
         JobColumn::Command => Column::elastic("COMMAND", 12),
     }
@@ -99,6 +101,8 @@ fn cell(shown: JobColumn, job: &Job, now: Timestamp, screen: Screen) -> Content 
         JobColumn::Pipeline => some(job.pipeline_id.as_deref().map(|set| id(set, screen))),
         JobColumn::Array => some(job.array_id.as_deref().map(|set| id(set, screen))),
         JobColumn::Step => words(job.step.as_deref()),
+        JobColumn::Gang => some(job.gang_id.as_deref().map(|gang| id(gang, screen))),
+        JobColumn::Rank => some(job.gang_id.as_ref().map(|_| job.gang_index.to_string())),
         JobColumn::Index => some(job.array_index.map(|index| index.to_string())),
         JobColumn::Directory => words(job.working_dir.as_deref()),
         JobColumn::Command => command(job),

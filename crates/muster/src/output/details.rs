@@ -6,7 +6,7 @@ use muster_protocol::{Concurrency, DependencyRule, Job, Retry};
 use serde_json::Value;
 
 use super::human::command;
-use super::quantities::{age, printable, resources, seconds_span, span, time};
+use super::quantities::{age, bytes, printable, resources, seconds_span, span, time};
 use super::screen::Screen;
 use super::style;
 
@@ -47,6 +47,12 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("lease", if job.lease == 0 { String::new() } else { job.lease.to_string() });
     add("grace", job.grace_seconds.map(|seconds| format!("{seconds}s")).unwrap_or_default());
     add("signal", job.stop_signal.as_deref().map(printable).unwrap_or_default());
+    add("scope", job.signal_scope.map(word).unwrap_or_default());
+    add(
+        "on exit 0",
+        job.on_preempt_exit0.map(|what| format!("{} after a notice", word(what))).unwrap_or_default(),
+    );
+    add("checkpoint", checkpoint(job, now));
     add("gang", job.gang_id.as_deref().map(|id| gang(job, id)).unwrap_or_default());
     add("submitted", moment(job.created_at, now));
     add("started", job.started_at.map(|at| moment(at, now)).unwrap_or_default());
@@ -140,7 +146,13 @@ fn outputs(job: &Job) -> Vec<(String, String)> {
 }
 
 fn gang(job: &Job, id: &str) -> String {
-    format!("{}, task {} of {}", printable(id), job.gang_index + 1, job.gang_size)
+    format!("{}, rank {} of {}", printable(id), job.gang_index, job.gang_size)
+}
+
+/// What was saved last, and when.
+fn checkpoint(job: &Job, now: Timestamp) -> String {
+    let when = job.checkpoint_at.map(|at| format!(", saved {}", moment(at, now))).unwrap_or_default();
+    job.checkpoint_bytes.map(|size| format!("{}{when}", bytes(size))).unwrap_or_default()
 }
 
 fn moment(at: Timestamp, now: Timestamp) -> String {

@@ -4,7 +4,7 @@ use muster_protocol::Event;
 use serde_json::Value;
 
 use super::human::id;
-use super::quantities::{clock, printable, seconds_span, span, time};
+use super::quantities::{bytes, clock, printable, seconds_span, span, time};
 use super::screen::Screen;
 use super::style;
 
@@ -53,6 +53,29 @@ fn details(event: &Event) -> String {
         "claimed" => {
             vec![attempt, event.worker_id.as_deref().map(|worker| format!("on {}", printable(worker)))]
         }
+        "reserved" => {
+            let on = event.worker_id.clone().or_else(|| text("worker"));
+            vec![
+                number("round").map(|round| format!("round {round}")),
+                on.map(|worker| format!("on {}", printable(&worker))),
+            ]
+        }
+        "drained" => {
+            let ran = event
+                .data
+                .get("ran_seconds")
+                .and_then(Value::as_f64)
+                .map(|ran| format!("after {}", seconds_span(ran)));
+            let forced = event.data.get("forced") == Some(&Value::Bool(true));
+            vec![
+                exit,
+                ran,
+                forced.then(|| "presumed, nobody said so".to_owned()),
+                text("rule").map(|rule| format!("({rule})")),
+            ]
+        }
+        "unreserved" => vec![text("reason")],
+        "checkpoint_saved" => vec![event.data.get("bytes").and_then(Value::as_u64).map(bytes)],
         "requeued" => vec![Some(attempt_end(event))],
         "done" => vec![
             event
@@ -76,6 +99,12 @@ pub(crate) fn attempt_end(event: &Event) -> String {
     match event.data.get("cause").and_then(Value::as_str) {
         Some("worker_lost") => format!("{attempt} lost its worker"),
         Some("released") => format!("{attempt} was handed back unfinished"),
+        Some("gang") => {
+            let why =
+                ["reason", "message"].iter().find_map(|key| event.data.get(*key)).and_then(Value::as_str);
+            why.map_or_else(|| "its gang starts again".to_owned(), printable)
+        }
+        Some("preempted") => format!("{attempt} made room"),
         _ => {
             let message = event.data.get("message").and_then(Value::as_str).map(printable);
             let why = exit(event).or(message).map(|why| format!(" ({why})")).unwrap_or_default();

@@ -9,20 +9,16 @@ use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
 use crate::exit;
-
-/// `job-` or `set-` and the first digits of the rest: enough to name it by hand.
-const SHORT_ID: usize = 12;
+use crate::watch::short;
 
 /// The id as it is shown: short where people look, whole where programs read.
 pub(super) fn id(id: &str, screen: Screen) -> String {
     let shown = printable(id);
-    if screen.width.is_none()
-        || shown.chars().count() <= SHORT_ID
-        || !(shown.starts_with("job-") || shown.starts_with("set-"))
-    {
+    let known = ["job-", "set-", "gang-"].iter().any(|kind| shown.starts_with(kind));
+    if screen.width.is_none() || !known {
         return shown;
     }
-    shown.chars().take(SHORT_ID).collect()
+    short(&shown).to_owned()
 }
 
 /// The command as a person would type it.

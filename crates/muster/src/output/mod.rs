@@ -2,6 +2,7 @@
 
 mod columns;
 mod details;
+mod gangs;
 mod history;
 pub(crate) mod human;
 pub(crate) mod json;
@@ -17,6 +18,7 @@ mod webhooks;
 
 pub(crate) use columns::{JobTable, sort};
 pub(crate) use details::job_details;
+pub(crate) use gangs::{GangDocument, gang_details, gang_ended, gang_list};
 pub(crate) use history::{attempt_end, event_line, timeline};
 pub(crate) use mistakes::mistakes;
 pub(crate) use screen::{Screen, after_key, note, text};

@@ -58,6 +58,22 @@ pub(crate) fn memory(mb: u64) -> String {
     format!("{}{unit}", short.strip_suffix(".0").unwrap_or(&short))
 }
 
+/// A number of bytes: `512B`, `12.0K`, `1.5G`.
+pub(crate) fn bytes(number: u64) -> String {
+    const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
+    if number < 1024 {
+        return format!("{number}B");
+    }
+    let mut amount = number as f64 / 1024.0;
+    let mut units = UNITS.iter();
+    let mut unit = units.next();
+    while amount >= 1024.0 {
+        amount /= 1024.0;
+        unit = units.next().or(unit);
+    }
+    format!("{amount:.1}{}", unit.copied().unwrap_or_default())
+}
+
 /// A number of cores: `2`, `0.5`.
 pub(crate) fn cores(amount: f64) -> String {
     let text = format!("{amount:.3}");
@@ -145,6 +161,7 @@ mod tests {
             [memory(512), memory(1536), memory(16_384), memory(2_097_152)],
             ["512M", "1.5G", "16G", "2T"]
         );
+        assert_eq!([bytes(0), bytes(1023), bytes(1536), bytes(3 << 30)], ["0B", "1023B", "1.5K", "3.0G"]);
         assert_eq!([cores(2.0), cores(0.5), cores(0.0)], ["2", "0.5", "0"]);
         let mixed = Resources { cpus: 1.0, memory_mb: 4096, gpus: 2, ..Resources::default() };
         assert_eq!(resources(&mixed), "1 cpu, 4G memory, 2 gpus");

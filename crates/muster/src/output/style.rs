@@ -19,7 +19,7 @@ pub(super) fn of_event(kind: &str) -> Option<Color> {
     match kind {
         "done" => Some(Color::DarkGreen),
         "failed" | "worker_offline" => Some(Color::DarkRed),
-        "cancelled" | "requeued" | "stop_requested" => Some(Color::DarkYellow),
+        "cancelled" | "requeued" | "stop_requested" | "drained" | "unreserved" => Some(Color::DarkYellow),
         "claimed" => Some(Color::DarkCyan),
         _ => None,
     }

@@ -133,12 +133,13 @@ fn lasting(since: Timestamp, now: Timestamp) -> String {
     if seconds < 60 { format!("{}s", seconds.max(0)) } else { span(since, now) }
 }
 
-/// Elements of an array have one name, and steps of a pipeline often none.
+/// Elements of an array and tasks of a gang have one name, and steps of a pipeline often none.
 fn name(job: &Job) -> String {
     let name = or_dash(job.name.as_deref().or(job.step.as_deref()));
-    match job.array_index {
-        Some(index) => format!("{name}[{index}]"),
-        None => name,
+    match (job.array_index, &job.gang_id) {
+        (Some(index), _) => format!("{name}[{index}]"),
+        (None, Some(_)) => format!("{name}#{}", job.gang_index),
+        (None, None) => name,
     }
 }
 

@@ -39,7 +39,8 @@ const SHORT_ID: usize = 12;
 
 /// The beginning of an id, enough to name it by hand.
 pub(crate) fn short(id: &str) -> &str {
-    id.char_indices().nth(SHORT_ID).map_or(id, |(end, _)| &id[..end])
+    let length = if id.starts_with("gang-") { SHORT_ID + 1 } else { SHORT_ID };
+    id.char_indices().nth(length).map_or(id, |(end, _)| &id[..end])
 }
 
 /// Draws everything.
