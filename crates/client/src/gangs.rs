@@ -6,7 +6,6 @@ use http::Method;
 use muster_protocol::{
     CancelResult, Event, GangState, GangSubmitted, GangSummary, HEADER_NEXT_CURSOR, Job, SubmitRequest, Why,
 };
-use serde::Serialize;
 
 use crate::base_url::encode;
 use crate::call::{Call, Client, decode, refused};
@@ -29,13 +28,6 @@ pub struct GangPage {
     pub gangs: Vec<GangSummary>,
     /// Continues the list; `None` on the last page.
     pub next: Option<String>,
-}
-
-/// What is said to a job that has to make room.
-#[derive(Debug, Serialize)]
-struct Preemption<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
 }
 
 /// The word for a state on the wire.
@@ -104,13 +96,16 @@ impl Client {
 
     /// Asks a gang to save what it has, to stop, and to come back. The message is for the job to read.
     pub async fn preempt_gang(&self, id: &str, message: Option<&str>) -> Result<Vec<Job>, ClientError> {
-        self.exchange(Call::new(Method::POST, path(id, "preempt")).json(&Preemption { message })?).await
+        let mut query = Query::of(path(id, "preempt"));
+        query.add_some("message", message);
+        self.exchange(Call::new(Method::POST, query.path)).await
     }
 
     /// The same for one job; for a task of a gang it means the whole gang.
     pub async fn preempt(&self, id: &str, message: Option<&str>) -> Result<Job, ClientError> {
-        let path = format!("/jobs/{}/preempt", encode(id));
-        self.exchange(Call::new(Method::POST, path).json(&Preemption { message })?).await
+        let mut query = Query::of(format!("/jobs/{}/preempt", encode(id)));
+        query.add_some("message", message);
+        self.exchange(Call::new(Method::POST, query.path)).await
     }
 
     /// Why the gang does not run.

@@ -163,8 +163,8 @@ async fn gangs() {
             "POST /gangs/gang-1/retry ",
             "POST /gangs/gang-1/hold ",
             "POST /gangs/gang-1/unhold ",
-            r#"POST /gangs/gang-1/preempt {"message":"room for others"}"#,
-            "POST /jobs/job-1/preempt {}",
+            "POST /gangs/gang-1/preempt?message=room%20for%20others ",
+            "POST /jobs/job-1/preempt ",
             "GET /gangs/gang-1/why ",
             "GET /gangs/gang-1/events?after=9 ",
         ]

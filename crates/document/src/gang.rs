@@ -153,10 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_multiplied_in_one_way() {
-        let found = parse(&text("gang: 4\n    array: 0-9"), &BTreeMap::new()).unwrap_err();
-        assert_eq!((found[0].line, found[0].column), (5, 5), "{found:?}");
-        assert!(found[0].message.contains("gang and array both multiply"), "{found:?}");
+    fn a_step_may_be_many_gangs_and_defaults_none() {
+        let many = step("gang: 4\n    array: 0-9");
+        assert_eq!((many.elements.len(), many.job.gang_size, many.jobs()), (10, Some(4), 40));
         let found = parse("defaults: {gang: 4}\nsteps: [{name: a, run: x}]\n", &BTreeMap::new()).unwrap_err();
         assert!(found[0].message.contains("a step's own"), "{found:?}");
     }

@@ -180,8 +180,7 @@ fn check_program(entries: &[Entry], step: &WrittenStep, mistakes: &mut Mistakes)
 }
 
 fn check_multiples(entries: &[Entry], mistakes: &mut Mistakes) {
-    let multiplies = |entry: &&Entry| matches!(entry.key.as_str(), "matrix" | "each" | "array" | "gang");
-    let multiples = entries.iter().filter(multiplies);
+    let multiples = entries.iter().filter(|entry| matches!(entry.key.as_str(), "matrix" | "each" | "array"));
     if let [first, second, ..] = multiples.collect::<Vec<_>>().as_slice() {
         let message = format!(
             "{} and {} both multiply the step; keep one of them, or make the other a step of its own",

@@ -39,14 +39,14 @@ pub(crate) async fn resolve_any(client: &Client, text: &str) -> anyhow::Result<N
         }
         let found = sets(client, &lower).await?;
         let kinds = ("pipeline or array", "`muster pipelines` and `muster arrays` list them");
-        return fetch(client, &only(found, text, kinds, client)?).await;
+        return fetch(client, &only(&found, text, kinds, client)?).await;
     }
     if let Some(digits) = lower.strip_prefix(GANG_PREFIX) {
         if digits.len() >= UUID_LENGTH {
             return Ok(Named::Gang(lower));
         }
         let found = gangs(client, &lower).await?;
-        return only(found, text, ("gang", "`muster gangs` lists them"), client).map(Named::Gang);
+        return only(&found, text, ("gang", "`muster gangs` lists them"), client).map(Named::Gang);
     }
     resolve_bare(client, text).await
 }
@@ -68,12 +68,12 @@ pub(crate) async fn resolve_job_or_gang(client: &Client, text: &str) -> anyhow::
 
 /// The one id that was found; `(kind, listed)` says what was looked for, and where it could be seen.
 fn only(
-    found: Vec<String>,
+    found: &[String],
     text: &str,
     (kind, listed): (&str, &str),
     client: &Client,
 ) -> anyhow::Result<String> {
-    match found.as_slice() {
+    match found {
         [only] => Ok(only.clone()),
         [] => bail!("no {kind} begins with {text:?} at {}; {listed}", client.url()),
         [first, second, ..] => bail!("{text:?} is the beginning of {first} and {second}; write more of it"),

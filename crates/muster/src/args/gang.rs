@@ -7,7 +7,7 @@ use muster_protocol::{GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalS
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Gangs")]
 pub(crate) struct GangArgs {
-    #[arg(long, help = "Run N tasks that start together or not at all; each finds its number in GANG_INDEX", value_name = "N", value_parser = clap::value_parser!(i64).range(2..), conflicts_with_all = ["array", "each_line", "each_json"])]
+    #[arg(long, help = "Run N tasks that start together or not at all; each finds its number in GANG_INDEX", value_name = "N", value_parser = clap::value_parser!(i64).range(2..))]
     pub(crate) gang: Option<i64>,
     /// The fewest tasks that may start without the others [default: all]
     #[arg(long, value_name = "N", requires = "gang", value_parser = clap::value_parser!(i64).range(1..))]
@@ -38,7 +38,7 @@ pub(crate) struct LaunchArgs {
     /// The same as --launch per-rank
     #[arg(long, conflicts_with = "launch", help_heading = "Gangs")]
     per_rank: bool,
-    /// Set the variables that Slurm sets, for programs that look for them
+    /// Set the variables that Slurm sets, for programs that look for them; implies --per-rank
     #[arg(long, help_heading = "Gangs")]
     pub(crate) slurm_env: bool,
     /// What exit code 0 means after the job was asked to make room: requeue or success [default: requeue]
@@ -51,7 +51,9 @@ pub(crate) struct LaunchArgs {
 
 impl LaunchArgs {
     pub(crate) fn mode(&self) -> Option<LaunchMode> {
-        if self.per_rank { Some(LaunchMode::PerRank) } else { self.launch }
+        // The variables of Slurm speak of one process for each rank.
+        let per_rank = self.per_rank || (self.slurm_env && self.launch.is_none());
+        if per_rank { Some(LaunchMode::PerRank) } else { self.launch }
     }
 }
 
@@ -138,5 +140,7 @@ mod tests {
         let short = LaunchArgs { per_rank: true, ..LaunchArgs::default() };
         assert_eq!(short.mode(), Some(LaunchMode::PerRank));
         assert_eq!(LaunchArgs::default().mode(), None);
+        let slurm = LaunchArgs { slurm_env: true, ..LaunchArgs::default() };
+        assert_eq!(slurm.mode(), Some(LaunchMode::PerRank));
     }
 }

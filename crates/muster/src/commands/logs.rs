@@ -27,8 +27,8 @@ pub(crate) async fn run(args: &LogsArgs, settings: &Settings) -> anyhow::Result<
         _ => Streams::Both,
     };
     match resolve_job_or_gang(&client, &args.job).await? {
-        JobOrGang::Job(id) => of_job(args, client, id, streams, settings).await,
-        JobOrGang::Gang(id) => of_gang(args, client, id, streams, settings).await,
+        JobOrGang::Job(id) => Box::pin(of_job(args, client, id, streams, settings)).await,
+        JobOrGang::Gang(id) => Box::pin(of_gang(args, client, id, streams, settings)).await,
     }
 }
 

@@ -79,7 +79,9 @@ async fn read(client: &Client, gang_id: &str) -> Result<EndedGang, ClientError> 
 pub(crate) async fn all_events(client: &Client, gang_id: &str) -> Result<Vec<Event>, ClientError> {
     let mut events: Vec<Event> = Vec::new();
     loop {
-        let more = client.gang_events(gang_id, events.last().map_or(0, |event| event.id)).await?;
+        let last = events.last().map_or(0, |event| event.id);
+        let mut more = client.gang_events(gang_id, last).await?;
+        more.retain(|event| event.id > last);
         if more.is_empty() {
             return Ok(events);
         }
@@ -97,7 +99,8 @@ struct Story {
 impl Story {
     /// Tells what is new. A scheduler that does not answer is asked again later.
     async fn go_on(&mut self, client: &Client, gang_id: &str, aloud: bool) {
-        while let Ok(events) = client.gang_events(gang_id, self.after).await {
+        while let Ok(mut events) = client.gang_events(gang_id, self.after).await {
+            events.retain(|event| event.id > self.after);
             if events.is_empty() {
                 return;
             }

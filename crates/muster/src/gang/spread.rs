@@ -41,7 +41,7 @@ fn room(worker: &Worker, needs: Option<&Resources>) -> i64 {
     let Some(needs) = needs else { return slots };
     let have = &worker.resources;
     let whole = |have: u64, need: u64| {
-        if need == 0 { i64::MAX } else { i64::try_from(have / need).unwrap_or(i64::MAX) }
+        have.checked_div(need).map_or(i64::MAX, |room| i64::try_from(room).unwrap_or(i64::MAX))
     };
     let milli = |cpus: f64| (cpus * 1000.0).round() as u64;
     let counters =

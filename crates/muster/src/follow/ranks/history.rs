@@ -19,12 +19,12 @@ use crate::follow::copy::{Taker, copy};
 const AHEAD: usize = 16;
 
 /// Sends whole lines on.
-struct Sender {
+struct Outlet {
     lines: Lines,
     sender: mpsc::Sender<LogItem>,
 }
 
-impl Taker for Sender {
+impl Taker for Outlet {
     async fn take(&mut self, item: LogItem) -> io::Result<()> {
         for item in self.lines.take(item) {
             self.sender.send(item).await.map_err(io::Error::other)?;
@@ -51,10 +51,10 @@ pub(super) async fn show<W: Writes>(
             let wanted = (rank.query.follow, rank.query.timestamps);
             // Each piece needs a time of its own to find its place.
             (rank.query.follow, rank.query.timestamps) = (false, true);
-            let mut taker = Sender { lines, sender };
-            copy(&client, &mut rank.query, &mut taker).await?;
+            let mut outlet = Outlet { lines, sender };
+            copy(&client, &mut rank.query, &mut outlet).await?;
             (rank.query.follow, rank.query.timestamps) = wanted;
-            anyhow::Ok((place, Source { rank, lines: taker.lines }))
+            anyhow::Ok((place, Source { rank, lines: outlet.lines }))
         });
     }
     let mut merge = Merge::default();

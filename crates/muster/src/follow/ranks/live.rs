@@ -19,13 +19,13 @@ const AHEAD: usize = 256;
 const TURN: Duration = Duration::from_millis(10);
 
 /// Sends whole lines on, with the task that wrote them.
-struct Sender {
+struct Outlet {
     place: usize,
     lines: Lines,
     sender: mpsc::Sender<(usize, LogItem)>,
 }
 
-impl Sender {
+impl Outlet {
     async fn send(&mut self, items: Vec<LogItem>) -> io::Result<()> {
         for item in items {
             self.sender.send((self.place, item)).await.map_err(io::Error::other)?;
@@ -34,7 +34,7 @@ impl Sender {
     }
 }
 
-impl Taker for Sender {
+impl Taker for Outlet {
     async fn take(&mut self, item: LogItem) -> io::Result<()> {
         let items = self.lines.take(item);
         self.send(items).await
@@ -55,18 +55,17 @@ pub(super) async fn show<W: Writes>(
     let pause = TURN.saturating_mul(u32::try_from(ranks.len()).unwrap_or(u32::MAX));
     for (place, Source { rank, lines }) in sources.into_iter().enumerate() {
         let (client, turns) = (client.clone(), turns.clone());
-        let mut sender = Sender { place, lines, sender: sender.clone() };
+        let mut outlet = Outlet { place, lines, sender: sender.clone() };
         reading.spawn(async move {
-            match turns {
-                Some(turns) => in_turns(&client, rank, &mut sender, &turns, pause).await?,
-                None => {
-                    let mut query = rank.query;
-                    query.follow = true;
-                    copy(&client, &mut query, &mut sender).await?;
-                }
+            if let Some(turns) = turns {
+                in_turns(&client, rank, &mut outlet, &turns, pause).await?;
+            } else {
+                let mut query = rank.query;
+                query.follow = true;
+                copy(&client, &mut query, &mut outlet).await?;
             }
-            let rest = sender.lines.rest();
-            sender.send(rest).await?;
+            let rest = outlet.lines.rest();
+            outlet.send(rest).await?;
             anyhow::Ok(())
         });
     }
@@ -90,7 +89,7 @@ pub(super) async fn show<W: Writes>(
 async fn in_turns(
     client: &Client,
     mut rank: Rank,
-    sender: &mut Sender,
+    outlet: &mut Outlet,
     turns: &Semaphore,
     pause: Duration,
 ) -> anyhow::Result<()> {
@@ -110,7 +109,7 @@ async fn in_turns(
                     continue;
                 }
             };
-            copy(client, &mut rank.query, sender).await?;
+            copy(client, &mut rank.query, outlet).await?;
             if ended {
                 return Ok(());
             }
