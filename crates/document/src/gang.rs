@@ -2,14 +2,14 @@
 
 use muster_protocol::{GangPolicy, SubmitRequest};
 
-use crate::document::MAX_JOBS;
 use crate::mistake::{Mistakes, Position};
 use crate::node::{Content, Node};
 use crate::values;
 
 /// One task alone is no gang.
 const LEAST: i64 = 2;
-const MOST: i64 = MAX_JOBS as i64;
+/// As many as the scheduler takes.
+const MOST: i64 = 4_096;
 
 const POLICIES: [(&str, GangPolicy); 2] =
     [("restart_all", GangPolicy::RestartAll), ("keep_done", GangPolicy::KeepDone)];
@@ -162,10 +162,8 @@ mod tests {
 
     #[test]
     fn the_tasks_count_as_jobs() {
-        let found = parse(
-            &text("gang: 60000").replace("  - name", "  - {name: b, run: x, gang: 60000}\n  - name"),
-            &BTreeMap::new(),
-        );
-        assert!(found.unwrap_err()[0].message.contains("120000 jobs"));
+        let found = parse(&text("gang: 4096\n    array: 0-99"), &BTreeMap::new()).unwrap_err();
+        assert!(found[0].message.contains("409600 jobs"), "{found:?}");
+        wrong("gang: 4097", 11, "to 4096");
     }
 }

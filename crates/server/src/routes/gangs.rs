@@ -17,7 +17,7 @@ use crate::view;
 const PAGE: usize = 100;
 /// Gangs looked at in one step, when a state is asked for.
 const STEP: usize = 200;
-/// Events of one task that are looked at.
+/// The most events in one answer.
 const EVENTS: usize = 10_000;
 
 async fn tasks(app: &App, id: GangId) -> Result<Vec<JobView>, ApiError> {
@@ -210,19 +210,25 @@ pub(crate) async fn why_gang(
 
 /// What happened to the tasks of a gang, in order.
 #[utoipa::path(
-    get, path = "/gangs/{id}/events", tag = "gangs", params(("id" = String, Path)),
+    get, path = "/gangs/{id}/events", tag = "gangs",
+    params(("id" = String, Path), ("after" = Option<u64>, Query), ("limit" = Option<u32>, Query)),
     responses((status = 200, description = "The events", body = Vec<Event>))
 )]
 pub(crate) async fn gang_events(
     State(app): State<Shared>,
     GangPath(id): GangPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
+    let after = call.params.integer("after")?.unwrap_or(0);
+    let limit = call.params.integer::<usize>("limit")?.unwrap_or(EVENTS).clamp(1, EVENTS);
     let mut events = Vec::new();
     for view in tasks(&app, id).await? {
-        let filter = EventFilter { job: Some(view.job.id), after: 0, limit: EVENTS };
+        let filter = EventFilter { job: Some(view.job.id), after, limit };
         events.extend(app.store.events(filter).await?);
     }
     events.sort_unstable_by_key(|event| event.seq);
+    // The first of all tasks together are among the first of each.
+    events.truncate(limit);
     let events: Vec<Event> = events.iter().map(view::event).collect();
     json(StatusCode::OK, &events)
 }
