@@ -226,7 +226,7 @@ speaks.",
     explain(
         "completions",
         "The script offers commands, options and values; in bash, zsh and fish also the
-ids of jobs where a job is wanted, the newest first.",
+ids of jobs and gangs where one is wanted, the newest first.",
         "",
     ),
     explain(

@@ -70,6 +70,9 @@ pub(crate) struct GangListArgs {
     /// Only gangs in this state: waiting, starting, running, draining, done, failed or cancelled
     #[arg(long, short, value_name = "STATE", value_parser = state)]
     pub(crate) state: Option<GangState>,
+    /// Print the ids only
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) quiet: bool,
     /// How many to list
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,

@@ -228,6 +228,11 @@ impl Change<'_> {
             (BulkVerb::Hold, _) if !self.dry_run => client.hold_gang(id).await.map(all),
             (BulkVerb::Release, _) if !self.dry_run => client.release_gang(id).await.map(all),
             (BulkVerb::Retry, _) if !self.dry_run => client.retry_gang(id).await.map(all),
+            // What removes one task removes all of them.
+            (BulkVerb::Delete, Some(first)) if !self.dry_run => {
+                client.delete(first).await?;
+                Ok(BulkResult { changed: tasks, ..BulkResult::default() })
+            }
             (verb, _) => {
                 let filter = BulkFilter { ids: tasks, dry_run: self.dry_run, ..BulkFilter::default() };
                 client.bulk(verb, &filter).await

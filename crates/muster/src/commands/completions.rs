@@ -1,6 +1,6 @@
 //! `muster completions`.
 //!
-//! What clap makes of the definitions, and for three shells the ids of jobs where a job is wanted: those
+//! What clap makes of the definitions, and for three shells the ids of jobs and gangs where one is wanted: those
 //! are asked of the scheduler when the key is pressed.
 
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::args::{CompletionsArgs, Shell, program};
 use crate::exit;
 
 /// What gives the ids; a scheduler that does not answer gives none.
-const IDS: &str = "muster ls --quiet --limit 200 2>/dev/null";
+const IDS: &str = "muster ls --quiet --limit 200 2>/dev/null; muster gangs --quiet --limit 50 2>/dev/null";
 
 pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<u8> {
     std::io::stdout().lock().write_all(script(args.shell).as_bytes())?;
@@ -55,7 +55,7 @@ fn bash(takers: &[&str]) -> String {
     let names = takers.join("|");
     format!(
         r#"
-# Where a job is wanted, the ids of the newest ones.
+# Where a job or a gang is wanted, the ids of the newest ones.
 _muster_with_jobs() {{
     _muster "$@"
     local typed="${{COMP_WORDS[COMP_CWORD]}}" index
@@ -77,7 +77,7 @@ complete -F _muster_with_jobs -o bashdefault -o default muster
 fn fish(takers: &[&str]) -> String {
     let names = takers.join(" ");
     format!(
-        "\n# Where a job is wanted, the ids of the newest ones.\n\
+        "\n# Where a job or a gang is wanted, the ids of the newest ones.\n\
          complete -c muster -n \"__fish_seen_subcommand_from {names}\" -f -k -a \"({IDS})\"\n"
     )
 }
@@ -111,7 +111,7 @@ mod tests {
     fn commands_that_take_jobs_offer_ids() {
         let program = program();
         let takers = takers(&program);
-        for name in ["show", "logs", "wait", "cancel", "why", "events"] {
+        for name in ["show", "logs", "wait", "cancel", "preempt", "why", "events"] {
             assert!(takers.contains(&name), "{name} is not among {takers:?}");
         }
         assert!(!takers.contains(&"submit"));

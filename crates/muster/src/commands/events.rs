@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_client::Client;
-use muster_protocol::Event;
+use muster_protocol::{Event, Job};
 
 use crate::args::EventsArgs;
 use crate::exit;
@@ -28,7 +28,15 @@ pub(crate) async fn run(args: &EventsArgs, settings: &Settings) -> anyhow::Resul
             list(&named(client.job_events(&id, 0).await, &id, &client)?, screen)
         }
         Some(JobOrGang::Gang(id)) if !args.follow => {
-            list(&named(all_events(&client, &id).await, &id, &client)?, screen)
+            let tasks = named(client.gang(&id).await, &id, &client)?;
+            let events = named(all_events(&client, &id).await, &id, &client)?;
+            if screen.json {
+                return list(&events, screen);
+            }
+            for event in &events {
+                screen.line(&ranked(event, &tasks, screen))?;
+            }
+            Ok(exit::OK)
         }
         Some(JobOrGang::Job(id)) => {
             named(client.job(&id).await, &id, &client)?;
@@ -50,18 +58,32 @@ fn list(events: &[Event], screen: Screen) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
+/// An event with the number of the task that it happened to.
+fn ranked(event: &Event, tasks: &[Job], screen: Screen) -> String {
+    let rank = tasks.iter().find(|task| Some(&task.id) == event.job_id.as_ref()).map(|task| task.gang_index);
+    let width = tasks.len().saturating_sub(1).to_string().len();
+    let label = rank.map_or_else(String::new, |rank| format!("[{rank:>width$}] "));
+    let room = screen.width.map(|width| width.saturating_sub(label.len() as u16));
+    format!("{label}{}", event_line(event, Screen { width: room, ..screen }))
+}
+
 /// The events of all tasks, looked for again and again: the stream is that of one job or of all.
 async fn follow_gang(client: &Client, id: &str, screen: Screen) -> anyhow::Result<u8> {
-    named(client.gang(id).await, id, client)?;
+    let tasks = named(client.gang(id).await, id, client)?;
     let mut patience = Patience::default();
     let mut after = 0;
     loop {
         match client.gang_events(id, after).await {
-            Ok(events) => {
+            Ok(mut events) => {
                 patience.restore();
+                events.retain(|event| event.id > after);
                 for event in &events {
                     after = event.id;
-                    print(event, screen)?;
+                    if screen.json {
+                        json::line(event)?;
+                    } else {
+                        screen.line(&ranked(event, &tasks, screen))?;
+                    }
                 }
                 if events.is_empty() {
                     tokio::time::sleep(LOOK_AGAIN).await;

@@ -101,9 +101,8 @@ fn follower(client: &Client, gang: &GangSubmitted, settings: &Settings) -> GangF
 
 /// Says why it ended badly, unless the end of its last round said so.
 fn tell_end(ended: &EndedGang) {
-    let told = rounds(&ended.events).last().and_then(|round| round.end.clone());
-    let Some(why) = reason(&ended.tasks, &ended.events) else { return };
-    if told.is_none_or(|told| told == "done" || (!why.contains(&told) && !told.contains(&why))) {
+    let told = rounds(&ended.events).last().is_some_and(|round| round.is_broken_off());
+    if let Some(why) = reason(&ended.tasks, &ended.events).filter(|_| !told) {
         note(&why);
     }
 }

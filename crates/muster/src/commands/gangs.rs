@@ -15,6 +15,13 @@ pub(crate) async fn run(args: &GangListArgs, settings: &Settings) -> anyhow::Res
         json::document(&page.gangs)?;
         return Ok(exit::OK);
     }
+    if args.quiet {
+        let ids: Vec<&str> = page.gangs.iter().map(|gang| gang.id.as_str()).collect();
+        if !ids.is_empty() {
+            settings.screen.line(&ids.join("\n"))?;
+        }
+        return Ok(exit::OK);
+    }
     if page.gangs.is_empty() {
         note(match args.state {
             Some(_) => "no gangs in this state",

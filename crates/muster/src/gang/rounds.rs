@@ -26,6 +26,8 @@ pub(crate) struct Round {
     pub(crate) gone_at: Option<Timestamp>,
     /// What ended it.
     pub(crate) end: Option<String>,
+    /// Whether it was ended before its tasks were done.
+    broken_off: bool,
 }
 
 impl Round {
@@ -40,7 +42,12 @@ impl Round {
             ended_at: None,
             gone_at: None,
             end: None,
+            broken_off: false,
         }
+    }
+
+    pub(crate) fn is_broken_off(&self) -> bool {
+        self.broken_off
     }
 
     fn stop(&mut self, at: Timestamp, why: String) {
@@ -59,6 +66,7 @@ impl Round {
                 self.started_at = Some(event.at);
             }
             "stop_requested" | "unreserved" => {
+                self.broken_off |= self.end.is_none();
                 self.stop(event.at, text("reason").unwrap_or_else(|| "stopped".to_owned()));
             }
             "drained" => self.gone_at = Some(event.at),
@@ -122,8 +130,7 @@ impl Narrator {
         let round = self.round.as_mut()?;
         let open = round.end.is_none();
         round.take(event);
-        let ends_badly = matches!(event.kind.as_str(), "stop_requested" | "unreserved");
-        if open && ends_badly && self.told != Some(round.number) {
+        if open && round.is_broken_off() && self.told != Some(round.number) {
             self.told = Some(round.number);
             sentence = Some(ended(round, event.at));
         }

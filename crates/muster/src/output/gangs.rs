@@ -101,8 +101,11 @@ pub(crate) fn gang_list(gangs: &[GangSummary], now: Timestamp, screen: Screen) -
 
 /// How a gang ended, in one line.
 pub(crate) fn gang_ended(id: &str, tasks: &[Job], events: &[Event], screen: Screen) -> String {
-    let why = reason(tasks, events).map(|why| format!(" ({})", printable(&why))).unwrap_or_default();
-    format!("{} {}{why}", printable(id), painted(state(tasks), screen))
+    let state = state(tasks);
+    // A cancel without a message has nothing to add.
+    let why = reason(tasks, events).filter(|why| why != gang_state_name(state));
+    let why = why.map(|why| format!(" ({})", printable(&why))).unwrap_or_default();
+    format!("{} {}{why}", printable(id), painted(state, screen))
 }
 
 /// What `muster show` says about a gang: what it is, its tasks, and its rounds.

@@ -47,7 +47,7 @@ fn details(event: &Event) -> String {
     let exit = exit(event).or_else(|| text("message"));
     let parts: Vec<Option<String>> = match event.kind.as_str() {
         "submitted" if event.data.get("blocked") == Some(&Value::Bool(true)) => {
-            vec![Some("waits for other jobs".to_owned())]
+            vec![Some("waits for others".to_owned())]
         }
         "submitted" => vec![],
         "claimed" => {
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_history_shows_times_since_the_first_event() {
         let expected = "\
-08:33:00.000    +0.000s  submitted         waits for other jobs
+08:33:00.000    +0.000s  submitted         waits for others
 08:33:00.012    +0.012s  claimed           attempt 1 on w1
 08:33:02.000      +2.0s  failed            attempt 1: exit code 3
 08:33:02.000      +2.0s  moved             worker=w1 n=1 to.a=\"b c\"";

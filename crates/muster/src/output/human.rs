@@ -38,9 +38,11 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The state of a job for people: one that is held or delayed is pending only for programs.
+/// The state of a job for people: one that is held or delayed is pending only for programs, and a task of a gang
+/// is blocked only for them.
 pub(crate) fn state(job: &Job, now: Timestamp) -> &'static str {
-    let waits = job.status == JobStatus::Pending;
+    let waits =
+        job.status == JobStatus::Pending || (job.status == JobStatus::Blocked && job.gang_id.is_some());
     if waits && job.held.is_some() {
         return "held";
     }

@@ -4,6 +4,7 @@
 mod control;
 mod embedded;
 mod examples;
+mod gangs;
 mod harness;
 mod inside;
 mod logs;
