@@ -113,9 +113,21 @@ pub(crate) async fn change_many(
     } else {
         let filter = filter(body)?;
         let ids = matching(&app, verb, filter).await?;
-        order.carry_out(&app, ids).await?
+        let result = order.carry_out(&app, ids).await?;
+        if verb == Verb::Delete { gone_together(result) } else { result }
     };
     json(StatusCode::OK, &result)
+}
+
+/// A task that was there when it was chosen and is not any more went with the others of its gang.
+fn gone_together(mut result: BulkResult) -> BulkResult {
+    let gone = |id: &str| id.parse().map(|id| Rejection::JobNotFound { id }.to_string()).ok();
+    let (together, refused) =
+        result.refused.into_iter().partition(|(id, why)| gone(id).as_ref() == Some(why));
+    let together: BTreeMap<String, String> = together;
+    result.changed.extend(together.into_keys());
+    result.refused = refused;
+    result
 }
 
 fn filter(body: FilterBody) -> Result<JobFilter, ApiError> {
@@ -228,6 +240,7 @@ struct Ledger {
     changed: Vec<JobId>,
     seen: HashSet<JobId>,
     stopping: Vec<JobId>,
+    told: HashSet<JobId>,
     refused: BTreeMap<JobId, String>,
 }
 
@@ -246,7 +259,8 @@ impl Ledger {
                 for id in cancelled {
                     self.change(id);
                 }
-                self.stopping.extend(stopping);
+                // The tasks of a gang are told together, whichever of them is named.
+                self.stopping.extend(stopping.into_iter().filter(|id| self.told.insert(*id)));
                 true
             }
             Ok(Outcome::Changed { repeated: false, .. } | Outcome::Deleted) => {
@@ -298,6 +312,23 @@ mod tests {
         assert_eq!(filter(queue).unwrap().queue, Some(QueueName::new("q")));
         let wrong = FilterBody { status: Some(vec!["x".into()]), ..FilterBody::default() };
         assert!(filter(wrong).is_err());
+    }
+
+    #[test]
+    fn tasks_of_a_gang_are_named_once_and_go_together() {
+        let [one, two] = [1, 2].map(|byte| JobId::from_random([byte; 16]));
+        let mut ledger = Ledger::default();
+        for id in [one, two] {
+            let both = Outcome::Cancelled { cancelled: Vec::new(), stopping: vec![one, two] };
+            assert!(ledger.note(id, Ok(both), &mut Vec::new()));
+        }
+        assert_eq!(ledger.result().stopping, [one.to_string(), two.to_string()]);
+
+        let mut ledger = Ledger::default();
+        ledger.note(one, Ok(Outcome::Deleted), &mut Vec::new());
+        ledger.note(two, Err(Rejection::JobNotFound { id: two }), &mut Vec::new());
+        let result = gone_together(ledger.result());
+        assert_eq!((result.changed.len(), result.refused.len()), (2, 0));
     }
 
     #[test]
