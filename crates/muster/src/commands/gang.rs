@@ -9,7 +9,7 @@ use super::wait;
 use crate::args::SubmitArgs;
 use crate::exit;
 use crate::follow::{EndedGang, GangFollower, Part, Rank, RankSink, Streams, follow_gang};
-use crate::gang::{exit_code, reason, rounds};
+use crate::gang::{Round, exit_code, reason, rounds};
 use crate::job_request;
 use crate::output::{GangDocument, json, note};
 use crate::settings::Settings;
@@ -101,7 +101,7 @@ fn follower(client: &Client, gang: &GangSubmitted, settings: &Settings) -> GangF
 
 /// Says why it ended badly, unless the end of its last round said so.
 fn tell_end(ended: &EndedGang) {
-    let told = rounds(&ended.events).last().is_some_and(|round| round.is_broken_off());
+    let told = rounds(&ended.events).last().is_some_and(Round::is_broken_off);
     if let Some(why) = reason(&ended.tasks, &ended.events).filter(|_| !told) {
         note(&why);
     }
