@@ -72,9 +72,10 @@ fn streams_stay_apart_and_the_code_is_that_of_the_first_failure() {
 #[test]
 fn a_failed_round_is_told_and_the_next_one_goes_on() {
     let up = up();
-    let script = "echo attempt $MUSTER_ATTEMPT; [ $GANG_INDEX = 1 ] && [ ! -e failed ] && touch failed && exit 9; \
-                  while [ ! -e failed ]; do sleep 0.01; done; [ -e drained$GANG_INDEX ] || { touch drained$GANG_INDEX; \
-                  [ $GANG_INDEX = 0 ] && sleep 60; }; true";
+    // The second fails once, when the first has written; the first waits to be stopped then.
+    let script = "echo attempt $MUSTER_ATTEMPT; touch wrote$GANG_INDEX; [ -e failed ] && exit 0; \
+                  while [ ! -e wrote0 ]; do sleep 0.01; done; \
+                  [ $GANG_INDEX = 1 ] && touch failed && exit 9; while :; do sleep 0.01; done";
     let finished = up.run(&["run", "--gang", "2", "--max-retries", "3", "--", "sh", "-c", script]).ok();
     // The one that failed pays for it, the other gets its attempt back.
     assert_eq!(
@@ -142,18 +143,23 @@ fn a_gang_waits_for_workers_of_its_own_when_told_to() {
 #[test]
 fn the_output_of_all_tasks_in_the_order_of_writing() {
     let up = up();
-    // Each waits for the one before it, so that the order of writing is known.
     let script = format!(
-        "if [ $GANG_INDEX -gt 0 ]; then while [ ! -e wrote$((GANG_INDEX - 1)) ]; do sleep 0.01; done; fi; \
-         echo one; echo two >&2; sleep 0.02; touch wrote$GANG_INDEX; {GATE}; printf end"
+        "while [ ! -e go$GANG_INDEX ]; do sleep 0.01; done; echo one; echo two >&2; {GATE}; printf end"
     );
     let gang = up.run(&["run", "--detach", "--gang", "3", "--", "sh", "-c", &script]).ok().line();
     assert!(gang.starts_with("gang-") && gang.len() == 41, "{gang}");
-    let out = "[0] one\n[1] one\n[2] one\n";
-    until("all have written", BOUND, || {
-        let logs = up.run(&["logs", &gang]).ok();
-        logs.stdout == out && logs.stderr == "[0] two\n[1] two\n[2] two\n"
-    });
+    // Each may write when what the one before it wrote is kept, so that the order of writing is known.
+    for rank in [2, 0, 1] {
+        std::fs::write(up.directory.path().join(format!("go{rank}")), "").unwrap();
+        until("it has written", BOUND, || {
+            let logs = up.run(&["logs", &gang]).ok();
+            logs.stdout.contains(&format!("[{rank}] one\n"))
+                && logs.stderr.contains(&format!("[{rank}] two\n"))
+        });
+    }
+    let out = "[2] one\n[0] one\n[1] one\n";
+    let logs = up.run(&["logs", &gang]).ok();
+    assert_eq!((logs.stdout.as_str(), logs.stderr.as_str()), (out, "[2] two\n[0] two\n[1] two\n"));
     let follower = up.start_command(&["logs", "-f", "--stdout", &gang]);
     until("it follows", BOUND, || follower.catches(Signal::SIGINT));
     open_gate(&up);
