@@ -3,6 +3,7 @@
 //! Guarantee: the names follow from job and lease alone, so that an agent that comes after this one finds them
 //! again, and no two attempts ever share a file.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -85,12 +86,26 @@ impl AttemptFiles {
         }
     }
 
+    /// Files of attempts that ended, or never began, while there was no agent.
+    pub(crate) fn remove_strangers(&self, known: &[Key]) {
+        let Some((attempts, _)) = &self.folders else { return };
+        let known: HashSet<String> = known.iter().map(attempt_name).collect();
+        for entry in std::fs::read_dir(attempts).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let attempt =
+                name.to_str().and_then(|name| name.match_indices('.').nth(1).map(|(at, _)| &name[..at]));
+            if attempt.is_none_or(|attempt| !known.contains(attempt)) {
+                // What cannot be removed now is tried again at the next start.
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// All files of an attempt, whether they are there or not.
     pub(crate) fn paths(&self, key: &Key) -> AttemptPaths {
         let Some((attempts, checkpoints)) = &self.folders else { return AttemptPaths::default() };
-        let job = file_name(&key.job_id);
-        let file =
-            |kind: &str| attempts.join(format!("{job}.{}.{kind}", key.lease)).to_string_lossy().into_owned();
+        let (job, attempt) = (file_name(&key.job_id), attempt_name(key));
+        let file = |kind: &str| attempts.join(format!("{attempt}.{kind}")).to_string_lossy().into_owned();
         AttemptPaths {
             notice: file("notice"),
             done: file("done"),
@@ -99,6 +114,11 @@ impl AttemptFiles {
             checkpoint_dir: checkpoints.join(&job).to_string_lossy().into_owned(),
         }
     }
+}
+
+/// What the names of all files of an attempt begin with; the job's part has no dot in it.
+fn attempt_name(key: &Key) -> String {
+    format!("{}.{}", file_name(&key.job_id), key.lease)
 }
 
 /// An id as a name of a file: ids of our scheduler stay as they are, nothing leads out of the folder, and no two
@@ -181,6 +201,23 @@ mod tests {
             equipped(&json!({"signal_scope": "leader", "slurm_env": true, "on_preempt_exit0": "success"}));
         let scope = muster_protocol::SignalScope::Leader;
         assert_eq!(spec.manner, StopManner { scope, prefers_usr1: true, exit0_finishes: true });
+    }
+
+    #[test]
+    fn only_files_of_attempts_that_are_known_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let files = AttemptFiles::new(root.path());
+        std::fs::create_dir(attempt_directory(root.path())).unwrap();
+        let key = |job: &str, lease| Key { job_id: job.into(), lease };
+        let known = key("job.1", 7);
+        for key in [&known, &key("job.1", 8), &key("job-2", 7)] {
+            std::fs::write(files.paths(key).checkpoint, "").unwrap();
+        }
+        std::fs::write(files.paths(&known).notice, "").unwrap();
+        std::fs::write(attempt_directory(root.path()).join("stray"), "").unwrap();
+        files.remove_strangers(std::slice::from_ref(&known));
+        let left = std::fs::read_dir(attempt_directory(root.path())).unwrap().count();
+        assert!(left == 2 && Path::new(&files.paths(&known).checkpoint).exists());
     }
 
     #[test]

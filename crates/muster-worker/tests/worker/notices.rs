@@ -83,7 +83,7 @@ fn seconds(text: &str) -> u64 {
 fn timeouts_and_the_end_of_the_worker_are_told_too() {
     let scheduler = Scheduler::start();
     let mut worker = Worker::start(&scheduler, &["--workers=2", "--drain-timeout=100ms"]);
-    let late = submit(&scheduler, TELLS, &json!({"timeout_seconds": 0.5, "grace_seconds": 60}));
+    let late = submit(&scheduler, TELLS, &json!({"timeout_seconds": 2, "grace_seconds": 60}));
     let notice = notice_of(&scheduler, &late);
     assert_eq!((&notice["reason"], &notice["comes_back"]), (&json!("timeout"), &json!(false)));
     let report = scheduler.report_of(&late);
@@ -164,7 +164,7 @@ fn who_ignores_its_own_signal_gets_sigterm_before_the_deadline() {
     let _worker = Worker::start(&scheduler, &["--workers=1"]);
     let command = "trap 'echo noted' USR1; trap 'exit 5' TERM; echo up; while :; do sleep 0.02; done";
     let id = submit(&scheduler, command, &json!({"stop_signal": "SIGUSR1"}));
-    scheduler.preempt(&id, 6_000, |_| ());
+    scheduler.preempt(&id, 12_000, |_| ());
     scheduler.output_with(&id, "stdout", "noted");
     let report = scheduler.report_of(&id);
     assert_eq!((report.kind, report.exit_code), (ReportKind::Preempted, Some(5)), "not killed");
@@ -267,7 +267,7 @@ fn deadlines_are_kept_without_an_agent() {
         stopped.display()
     );
     let id = submit(&scheduler, &command, &json!({"stop_signal": "SIGUSR1", "on_preempt_exit0": "success"}));
-    scheduler.preempt(&id, 3_000, |_| ());
+    scheduler.preempt(&id, 9_000, |_| ());
     scheduler.output_with(&id, "stdout", "asked");
     worker.kill9();
     eventually("the keeper goes on with the stop", || is_there(&stopped));

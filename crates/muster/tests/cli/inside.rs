@@ -83,7 +83,7 @@ fn a_job_hears_that_it_must_stop_and_may_have_finished_all_the_same() {
     let script = "muster notice; echo before: $?
                   trap 'muster notice; echo after: $?; muster done; exit 7' TERM
                   echo up; while :; do sleep 0.02; done";
-    let id = submit(&up, &["--timeout", "2s", "--grace", "40s", "--max-retries", "1"], script);
+    let id = submit(&up, &["--timeout", "4s", "--grace", "40s", "--max-retries", "1"], script);
     let waited = up.run(&["wait", &id]);
     let output = logs(&up, &id);
     assert!(output.starts_with("before: 1\nup\n{") && output.ends_with("}\nafter: 0\n"), "{output}");

@@ -105,6 +105,7 @@ pub async fn run(
         registering: false,
         config,
     };
+    agent.attempts.remove_strangers(&adopted.iter().map(|job| job.key.clone()).collect::<Vec<_>>());
     agent.adopt(adopted);
     agent.on_shutdown(*shutdown.borrow());
     let summary = agent.serve(&mut shutdown).await?;
