@@ -168,6 +168,29 @@ for_each_store! {
         assert_eq!(scheduler.gang_statuses(&after), ["failed"; 2]);
     }
 
+    fn a_step_of_a_pipeline_may_be_a_gang(store) {
+        let scheduler = Scheduler::start(store);
+        scheduler.register_many(2);
+        let text = "name: nightly\nsteps:\n\
+            - {name: prepare, run: x}\n\
+            - {name: train, run: x, needs: prepare, gang: 2}\n\
+            - {name: report, run: x, needs: train}\n";
+        scheduler.http().post("/pipelines", text).expect(201);
+        let prepare = scheduler.claim(Some("w0"));
+        assert_eq!((&prepare["step"], scheduler.try_claim(None)), (&json!("prepare"), None));
+        finish(&scheduler, &[prepare]);
+        let gangs = scheduler.http().get("/gangs").expect(200).json();
+        let tasks = scheduler.http().get(&format!("/gangs/{}", id_of(&gangs[0]))).expect(200).json();
+        let tasks = tasks.as_array().unwrap().iter().map(id_of).collect();
+        let gang = Gang { id: id_of(&gangs[0]), tasks };
+        let claims = scheduler.start_gang(&gang);
+        assert!(claims.iter().all(|claim| claim["step"] == "train"), "{claims:?}");
+        finish(&scheduler, &claims[..1]);
+        assert!(scheduler.try_claim(None).is_none(), "not before all of it is done");
+        finish(&scheduler, &claims[1..]);
+        assert_eq!(scheduler.claim(None)["step"], "report");
+    }
+
     fn a_gang_may_start_with_fewer(store) {
         let scheduler = Scheduler::start(store);
         scheduler.register_many(2);
