@@ -52,6 +52,8 @@ impl GangFields {
 
 pub(crate) fn launch(mode: Option<&str>, slurm_env: bool) -> Result<Launch, ApiError> {
     let mode = match mode {
+        // The variables of Slurm speak of one process for each rank.
+        None | Some("") if slurm_env => LaunchMode::PerRank,
         None | Some("" | "per_node") => LaunchMode::PerNode,
         Some("per_rank") => LaunchMode::PerRank,
         Some(other) => {

@@ -285,10 +285,19 @@ mod tests {
 
     #[test]
     fn the_gang_check_comes_before_the_rest() {
-        let body = r#"{"command":"x","gang_size":2,"depends_on":["a"],"priority":99999999999}"#;
-        assert_eq!(check(body).unwrap_err().status.as_u16(), 501);
+        let body = r#"{"command":"x","gang_size":99999,"depends_on":["a"],"priority":99999999999}"#;
+        assert!(message(body).starts_with("gang_size must be from 2 to "), "{}", message(body));
         for size in ["1", "0", "-3"] {
-            assert!(check(&format!(r#"{{"command":"x","gang_size":{size}}}"#)).is_ok());
+            let job = check(&format!(r#"{{"command":"x","gang_size":{size}}}"#)).unwrap();
+            assert!(job.spec.gang.is_none());
+        }
+        let gang = check(r#"{"command":"x","gang_size":4,"gang_min":2,"tasks_per_worker":3}"#).unwrap();
+        let gang = gang.spec.gang.clone().unwrap();
+        assert_eq!((gang.size, gang.min, gang.per_worker, gang.keep_done), (4, Some(2), 3, false));
+        for wrong in
+            [r#""gang_min":5"#, r#""tasks_per_worker":0"#, r#""gang_policy":"some""#, r#""launch":"x""#]
+        {
+            assert!(check(&format!(r#"{{"command":"x","gang_size":4,{wrong}}}"#)).is_err(), "{wrong}");
         }
     }
 

@@ -84,6 +84,14 @@ async fn check(mut tx: PostgresTx) {
     let last = Job { seq: 1, ..Job::new(id(2), JobSpec::shell("x").into(), Phase::Pending, late) };
     // One job goes before it in one of the three shapes; to see that, the index is enough.
     reads_at_most!(8_000, tx.count_ahead(&last));
+    let gangs = [muster_domain::GangId::from_random([7; 16])];
+    reads_at_most!(0, tx.gang_tasks(&gangs));
+    reads_at_most!(4, tx.siblings(&ids));
+    reads_at_most!(0, tx.waiting_gangs(5));
+    reads_at_most!(0, tx.stale_gangs(late, 5));
+    reads_at_most!(20, tx.lock_reserved(&workers));
+    assert_eq!(reads_at_most!(40, tx.running_jobs(&workers[0])).len(), 10);
+    reads_at_most!(0, tx.gangs(None, 5));
     reads_at_most!(20, tx.delete_jobs(&ids));
     tx.roll_back().await;
 }

@@ -43,6 +43,7 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.holders_of_key("k", 5).await?;
     tx.alarms(now, 5).await?;
     sets(tx).await?;
+    gangs(tx, &ids, &worker, now).await?;
     tx.count_ahead(&jobs[0]).await?;
     tx.usage(std::slice::from_ref(&worker)).await?;
     tx.stopping_jobs(std::slice::from_ref(&worker)).await?;
@@ -64,6 +65,24 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.last_event().await?;
     tx.checkpoints(&ids).await?;
     tx.delete_jobs(&ids).await
+}
+
+async fn gangs(
+    tx: &mut SqliteTx<'_>,
+    ids: &[JobId],
+    worker: &WorkerId,
+    now: Timestamp,
+) -> Result<(), muster_store::StoreError> {
+    let gang = muster_domain::GangId::from_random([7; 16]);
+    tx.gang_tasks(&[gang]).await?;
+    tx.siblings(ids).await?;
+    tx.waiting_gangs(5).await?;
+    tx.stale_gangs(now, 5).await?;
+    tx.lock_reserved(std::slice::from_ref(worker)).await?;
+    tx.running_jobs(worker).await?;
+    tx.gangs(None, 5).await?;
+    assert_eq!(tx.secret("first").await?, tx.secret("second").await?);
+    Ok(())
 }
 
 async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
@@ -98,7 +117,11 @@ async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
 /// The steps of a statement that go over a table of jobs, edges or events without an index that is made
 /// for a part of it.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
-    const PARTIAL: [&str; 9] = [
+    const PARTIAL: [&str; 13] = [
+        "jobs_gang",
+        "jobs_gang_waiting",
+        "jobs_gang_first",
+        "jobs_reserved",
         "jobs_pending",
         "jobs_waiting",
         "jobs_held",

@@ -22,7 +22,10 @@ use super::reports::epoch;
         ("epoch" = Option<i64>, Query, description = "The stop that is under way; needed without a lease"),
         ("lease" = Option<u64>, Query), ("worker_id" = Option<String>, Query),
     ),
-    responses((status = 200, description = "Kept"))
+    responses(
+        (status = 200, description = "Kept"),
+        (status = 401, description = "The token is wrong, or belongs to another job"),
+    )
 )]
 pub(crate) async fn save_checkpoint(
     State(app): State<Shared>,

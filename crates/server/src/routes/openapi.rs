@@ -212,7 +212,7 @@ const SUBMITS: [&str; 5] = ["/jobs", "/jobs/batch", "/arrays", "/pipelines", "/p
 fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     let in_path = path.contains('{');
     let mut statuses = vec![("400", "The request is malformed"), ("503", "The store does not answer")];
-    if in_path || path == "/events" {
+    if in_path || path == "/events" || path == "/notice" {
         statuses.push(("404", "Not found"));
     }
     if operation.request_body.is_some() || is_post {
@@ -259,7 +259,7 @@ mod tests {
         let paths = document["paths"].as_object().unwrap();
         assert!(paths.len() >= 26, "{}", paths.len());
         let submit = &paths["/jobs"]["post"]["responses"];
-        for status in ["200", "201", "400", "413", "501", "503"] {
+        for status in ["200", "201", "400", "413", "429", "503"] {
             assert!(submit[status].is_object(), "{status}: {submit}");
         }
         let done = &paths["/jobs/{id}/done"]["post"]["responses"];

@@ -1,0 +1,156 @@
+//! The rules of gangs for any sequence of triggers: whatever comes in whatever order, no gang is torn, epochs
+//! only grow, and only those who caused a stop pay for it.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use muster_domain::lifecycle::{lapse, reserve};
+use muster_domain::{
+    Caller, Exit, GangId, GangMembership, Job, JobId, JobSpec, Needs, Patience, Phase, Place, ReportKind,
+    Span, Status, Timestamp, Trigger, WorkerId, gang_transition, invariants, transition,
+};
+use proptest::prelude::*;
+
+const START: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+const MAX_ATTEMPTS: u32 = 3;
+
+fn gang(size: u32, min: Option<u32>, keep_done: bool) -> Vec<Job> {
+    let task = |index: u32| {
+        let id = GangId::from_random([9; 16]);
+        let membership = GangMembership { id, size, index, min, per_worker: 1, keep_done };
+        let spec = JobSpec {
+            max_attempts: MAX_ATTEMPTS,
+            timeout: Some(Span::from_secs(60)),
+            gang: Some(membership),
+            ..JobSpec::shell("x")
+        };
+        let mut bytes = [0; 16];
+        bytes[15] = index as u8 + 1;
+        Job::new(JobId::from_random(bytes), Arc::new(spec), Phase::Blocked { needs: Needs::default() }, START)
+    };
+    (0..size).map(task).collect()
+}
+
+fn patience(seconds: u64) -> Patience {
+    Patience { timeout: Span::from_secs(seconds), listening_since: Timestamp::default() }
+}
+
+/// Places as many of the tasks that wait as there are workers for.
+fn place(tasks: &mut [Job], workers: usize, now: Timestamp) {
+    let open = tasks.iter().filter(|task| !task.is_terminal()).take(workers);
+    let places: Vec<Place> = open
+        .enumerate()
+        .map(|(number, task)| Place {
+            task: task.id,
+            worker: WorkerId::new(format!("w{number}")),
+            host: String::new(),
+            port: None,
+            address: String::new(),
+        })
+        .collect();
+    if !places.is_empty() {
+        let _ = reserve(tasks, &places, now);
+    }
+}
+
+fn claim(tasks: &mut [Job], at: usize, now: Timestamp) {
+    let worker = tasks[at].worker().cloned();
+    let _ = transition(&mut tasks[at], &Trigger::Claim { worker, key: None }, now);
+}
+
+fn trigger(kind: u8, task: &Job) -> Trigger {
+    let lease = (kind % 3 != 0).then_some(task.lease);
+    let caller = Caller { lease, worker: None };
+    let report = |kind| Trigger::Report {
+        caller: caller.clone(),
+        kind,
+        exit: Exit { code: Some(1), signal: None },
+        message: None,
+        outputs: None,
+    };
+    match kind % 13 {
+        0 => report(ReportKind::Done),
+        1 | 2 => report(ReportKind::Failed),
+        3 => report(ReportKind::Released),
+        4 => report(ReportKind::Preempted),
+        5 => report(ReportKind::Finished),
+        6 => Trigger::StopAcknowledged { caller, epoch: i64::from(task.preemption_epoch) },
+        7 => Trigger::Silence { patience: patience(30) },
+        8 => Trigger::StopOverdue { patience: patience(45) },
+        9 => Trigger::Overrun,
+        10 => Trigger::ExitPresumed,
+        11 if kind > 200 => Trigger::Cancel { message: None },
+        _ => Trigger::Preempt { message: None },
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_triggers_tears_a_gang(
+        size in 2_u32..5,
+        spare in any::<bool>(),
+        keep_done in any::<bool>(),
+        script in prop::collection::vec((0_u8..8, any::<u8>(), 0_usize..5, 0_u64..40), 1..80),
+    ) {
+        let mut tasks = gang(size, spare.then_some(size - 1), keep_done);
+        let mut now = START;
+        for (what, kind, at, seconds) in script {
+            let at = at % tasks.len();
+            let before = tasks.clone();
+            match what {
+                0 | 1 => place(&mut tasks, size as usize - usize::from(kind % 4 == 0), now),
+                2 | 3 => claim(&mut tasks, at, now),
+                4 => now = now + Span::from_secs(seconds),
+                5 => drop(lapse(&mut tasks, patience(30), now)),
+                _ => {
+                    let (id, trigger) = (tasks[at].id, trigger(kind, &tasks[at]));
+                    if gang_transition(&mut tasks, id, &trigger, now).is_err() {
+                        prop_assert_eq!(&tasks, &before, "a refused trigger changed something");
+                    }
+                }
+            }
+            prop_assert_eq!(invariants::check(&tasks, &[]), vec![]);
+            for (old, new) in before.iter().zip(&tasks) {
+                prop_assert!(new.preemption_epoch >= old.preemption_epoch, "an epoch went back");
+                prop_assert!(new.lease >= old.lease);
+                prop_assert!(!old.is_terminal() || new == old, "a task that had ended changed");
+            }
+            // In one step at most one task pays: the others keep or get back what they had.
+            let paid = before.iter().zip(&tasks).filter(|(old, new)| {
+                old.status() == Status::Running && !matches!(new.status(), Status::Running | Status::Done)
+                    && new.attempts == old.attempts && old.attempts > 0
+            });
+            prop_assert!(paid.count() <= 1, "more than one task paid for a stop");
+        }
+    }
+}
+
+#[test]
+fn a_gang_is_placed_whole_or_not_at_all() {
+    let mut tasks = gang(3, None, false);
+    place(&mut tasks, 2, START);
+    assert!(tasks.iter().all(|task| task.status() == Status::Blocked));
+    place(&mut tasks, 3, START);
+    assert!(tasks.iter().all(|task| task.status() == Status::Reserved));
+    let again = tasks.clone();
+    place(&mut tasks, 3, START);
+    assert_eq!(tasks, again, "what is placed is not placed again");
+}
+
+#[test]
+fn with_every_worker_gone_a_gang_comes_to_rest_in_bounded_time() {
+    let mut tasks = gang(3, None, false);
+    place(&mut tasks, 3, START);
+    claim(&mut tasks, 0, START);
+    claim(&mut tasks, 1, START);
+    // The third never claims: 30 seconds later the others are told to stop, and 45 later taken for gone.
+    let lapsed = START + Span::from_secs(31);
+    lapse(&mut tasks, patience(30), lapsed).unwrap();
+    let forced = lapsed + Span::from_secs(46);
+    for at in 0..2 {
+        let id = tasks[at].id;
+        gang_transition(&mut tasks, id, &Trigger::StopOverdue { patience: patience(45) }, forced).unwrap();
+    }
+    assert!(tasks.iter().all(|task| task.status() == Status::Blocked && task.attempts == 0));
+}
