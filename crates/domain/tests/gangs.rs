@@ -32,7 +32,7 @@ fn gang(size: u32, min: Option<u32>, keep_done: bool) -> Vec<Job> {
     (0..size).map(task).collect()
 }
 
-fn patience(seconds: u64) -> Patience {
+fn patience(seconds: u32) -> Patience {
     Patience { timeout: Span::from_secs(seconds), listening_since: Timestamp::default() }
 }
 
@@ -91,7 +91,7 @@ proptest! {
         size in 2_u32..5,
         spare in any::<bool>(),
         keep_done in any::<bool>(),
-        script in prop::collection::vec((0_u8..8, any::<u8>(), 0_usize..5, 0_u64..40), 1..80),
+        script in prop::collection::vec((0_u8..8, any::<u8>(), 0_usize..5, 0_u32..40), 1..80),
     ) {
         let mut tasks = gang(size, spare.then_some(size - 1), keep_done);
         let mut now = START;

@@ -436,7 +436,7 @@ impl Gang<'_> {
 
     /// Lets the next round prefer other workers than this one.
     fn avoid(&mut self, worker: &WorkerId) {
-        for task in self.tasks.iter_mut() {
+        for task in self.tasks.iter_mut().filter(|task| !task.is_terminal()) {
             reports::remember(task, worker);
         }
     }
