@@ -1,20 +1,19 @@
 //! What happened to a gang as a whole, seen from its tasks before and after: for metrics and the log.
 
-use muster_domain::{
-    EventKind, GangId, Job, JobId, ReportKind, Span, Status, StopReason, Timestamp, Trigger,
-};
+use muster_domain::{EventKind, Job, JobId, ReportKind, Span, Status, StopReason, Timestamp, Trigger};
 
 use crate::command::{DrainCause, GangNote, GangStep};
 
 /// The steps that lie between two states of a gang's tasks, and what was said of which task in between.
 pub(super) fn notes(
-    gang: GangId,
     said: Option<(JobId, &Trigger)>,
     before: &[Job],
     after: &[Job],
     effects: &[(JobId, EventKind)],
     now: Timestamp,
 ) -> Vec<GangNote> {
+    let Some(gang) = after.first().and_then(|task| task.spec.gang.as_ref()) else { return Vec::new() };
+    let gang = gang.id;
     let epoch = after.iter().map(|task| task.preemption_epoch).max().unwrap_or(0);
     let mut steps = Vec::new();
     let reserved = effects.iter().find_map(|(_, kind)| match kind {

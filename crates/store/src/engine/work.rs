@@ -207,7 +207,7 @@ impl<'t, T: Tx> Work<'t, T> {
 
     fn put_gang(&mut self, gang: GangId, said: Option<(JobId, &Trigger)>, tasks: Vec<Job>, effects: Effects) {
         let before = self.tasks_of(gang);
-        self.gang_notes.extend(gang_notes::notes(gang, said, &before, &tasks, &effects, self.now));
+        self.gang_notes.extend(gang_notes::notes(said, &before, &tasks, &effects, self.now));
         for task in tasks {
             let Some(held) = self.jobs.get_mut(&task.id) else { continue };
             if held.job != task {
