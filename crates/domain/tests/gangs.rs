@@ -1,8 +1,6 @@
 //! The rules of gangs for any sequence of triggers: whatever comes in whatever order, no gang is torn, epochs
 //! only grow, and only those who caused a stop pay for it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::sync::Arc;
 
 use muster_domain::lifecycle::{lapse, reserve};
@@ -60,7 +58,7 @@ fn claim(tasks: &mut [Job], at: usize, now: Timestamp) {
 }
 
 fn trigger(kind: u8, task: &Job) -> Trigger {
-    let lease = (kind % 3 != 0).then_some(task.lease);
+    let lease = (!kind.is_multiple_of(3)).then_some(task.lease);
     let caller = Caller { lease, worker: None };
     let report = |kind| Trigger::Report {
         caller: caller.clone(),
