@@ -21,6 +21,13 @@ fn fail_first(scheduler: &Scheduler, gang: &Gang) {
     let _ = request.header("Content-Length", "0").try_send();
 }
 
+/// Submits the gang, or asks for it again: the key makes the repetition harmless. The answer may be lost.
+fn submit(scheduler: &Scheduler, request: &Value) -> Option<Gang> {
+    let answer = scheduler.http().request("POST", "/jobs").body(request.to_string()).try_send().ok()?;
+    assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
+    Some(Gang::of(&answer.json()))
+}
+
 fn crash_at(fault: &str, store: StoreKind) {
     let backing = Backing::new(store);
     let ledger = Ledger::new(&backing.directory());
@@ -34,8 +41,9 @@ fn crash_at(fault: &str, store: StoreKind) {
         .collect();
     let drains = fault.starts_with("drain") || fault.starts_with("verdict");
     let request = json!({ "command": ledger.patient_command(), "gang_size": 2, "idempotency_key": fault });
-    let gang = scheduler.submit_gang_with(&request);
+    let submitted = submit(&scheduler, &request);
     if drains {
+        let gang = submitted.unwrap();
         until("both processes run", BOUND, || starts(&ledger, &gang) == 2);
         fail_first(&scheduler, &gang);
     } else {
@@ -44,6 +52,7 @@ fn crash_at(fault: &str, store: StoreKind) {
     let ended = scheduler.process().wait(BOUND);
     assert!(!ended.success(), "{fault}: {ended}");
     scheduler.restart_with(settings());
+    let gang = submit(&scheduler, &request).unwrap();
     if drains && scheduler.gang(&gang)[0].get("preemption_epoch").is_none() {
         until("both run as before", BOUND, || scheduler.gang_statuses(&gang) == ["running", "running"]);
         fail_first(&scheduler, &gang);

@@ -258,7 +258,7 @@ for_each_store! {
             (json!({ "gang_size": 4, "tasks_per_worker": 0 }), "tasks_per_worker must be from 1 to 4, not 0"),
             (json!({ "gang_size": 4, "gang_policy": "x" }), "gang_policy must be restart_all or keep_done"),
             (json!({ "gang_size": 4, "launch": "x" }), "launch must be per_node or per_rank"),
-            (json!({ "gang_size": 4, "slurm_env": true }), "slurm_env needs the launch mode per_rank"),
+            (json!({ "gang_size": 4, "slurm_env": true, "launch": "per_node" }), "slurm_env needs the launch mode per_rank"),
             (json!({ "gang_size": 4, "signal_scope": "x" }), "signal_scope must be leader"),
             (json!({ "gang_size": 4, "on_preempt_exit0": "x" }), "on_preempt_exit0 must be requeue or success"),
             (json!({ "gang_size": "x" }), "invalid request body"),
