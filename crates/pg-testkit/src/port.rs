@@ -1,14 +1,15 @@
 //! Free loopback ports that no other test process is handed at the same time.
 //!
 //! The ports lie below the range from which the kernel takes source ports: a client that retries against a
-//! stopped server on a port of that range can end up connected to itself.
+//! stopped server on a port of that range can end up connected to itself. They lie below those that workers
+//! keep for gangs, too.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const FIRST: u32 = 18_000;
-const COUNT: u32 = 14_000;
+const FIRST: u32 = 10_000;
+const COUNT: u32 = 10_000;
 
 /// A port that stays ours, also while nothing listens on it, until this value is dropped.
 #[derive(Debug)]
