@@ -13,7 +13,7 @@ use crate::scheduler::Scheduler;
 
 /// Prints the notice, then ends with the given code.
 const TELLS: &str = "trap 'cat $MUSTER_PREEMPT_FILE; exit 0' TERM
-    test ! -e $MUSTER_PREEMPT_FILE || exit 9; echo up; while :; do sleep 0.02; done";
+    test ! -e $MUSTER_PREEMPT_FILE || exit 9; echo up; while :; do sleep 1; done";
 
 fn submit(scheduler: &Scheduler, command: &str, extra: &Value) -> String {
     let id = scheduler.submit(command, extra);
@@ -105,7 +105,7 @@ fn timeouts_and_the_end_of_the_worker_are_told_too() {
 fn a_job_that_declares_itself_done_has_finished_and_hands_on_its_values() {
     let scheduler = Scheduler::start();
     let mut worker = Worker::start(&scheduler, &["--workers=4", "--drain-timeout=100ms"]);
-    let body = "echo up; while :; do sleep 0.02; done";
+    let body = "echo up; while :; do sleep 1; done";
     let on_term = |act: &str| format!("trap 'echo rows=5 > $MUSTER_OUTPUT; {act}' TERM; {body}");
     let marked = submit(&scheduler, &on_term("touch $MUSTER_DONE_FILE; exit 3"), &json!({}));
     let not_marked = submit(&scheduler, &on_term("exit 0"), &json!({}));
@@ -143,7 +143,7 @@ fn a_job_that_declares_itself_done_has_finished_and_hands_on_its_values() {
 fn a_user_signal_is_for_those_that_catch_it() {
     let scheduler = Scheduler::start();
     let _worker = Worker::start(&scheduler, &["--workers=3"]);
-    let body = "trap 'exit 5' TERM; echo up; while :; do sleep 0.02; done";
+    let body = "trap 'exit 5' TERM; echo up; while :; do sleep 1; done";
     let user = json!({"stop_signal": "SIGUSR1"});
     let caught = submit(&scheduler, &format!("trap 'exit 4' USR1; {body}"), &user);
     let uncaught = submit(&scheduler, body, &user);
@@ -162,7 +162,7 @@ fn a_user_signal_is_for_those_that_catch_it() {
 fn who_ignores_its_own_signal_gets_sigterm_before_the_deadline() {
     let scheduler = Scheduler::start();
     let _worker = Worker::start(&scheduler, &["--workers=1"]);
-    let command = "trap 'echo noted' USR1; trap 'exit 5' TERM; echo up; while :; do sleep 0.02; done";
+    let command = "trap 'echo noted' USR1; trap 'exit 5' TERM; echo up; while :; do sleep 1; done";
     let id = submit(&scheduler, command, &json!({"stop_signal": "SIGUSR1"}));
     scheduler.preempt(&id, 12_000, |_| ());
     scheduler.output_with(&id, "stdout", "noted");
@@ -175,7 +175,7 @@ fn the_order_says_who_hears_it() {
     let scheduler = Scheduler::start();
     let _worker = Worker::start(&scheduler, &["--workers=1"]);
     // Counts who hears it: the leader, or the one that it has started.
-    let command = "sh -c 'trap \"echo child; exit 0\" TERM; echo up; while :; do sleep 0.02; done' &
+    let command = "sh -c 'trap \"echo child; exit 0\" TERM; echo up; while :; do sleep 1; done' &
         trap 'echo leader; exit 3' TERM; wait $!; echo left; exit 4";
     let leader = submit(&scheduler, command, &json!({"signal_scope": "descendants"}));
     scheduler.preempt(&leader, 60_000, |order| order.scope = Some(SignalScope::Leader));
@@ -195,7 +195,7 @@ fn the_program_behind_a_shell_has_its_whole_grace() {
     // The outer shell dies of the signal; what it has started saves its work first.
     let command = format!(
         "sh -c 'trap \"echo saving; while [ ! -e {} ]; do sleep 0.02; done; echo saved; exit 0\" TERM; \
-         echo $$; echo up; while :; do sleep 0.02; done'; true",
+         echo $$; echo up; while :; do sleep 1; done'; true",
         go_on.display()
     );
     let id = submit(&scheduler, &command, &json!({}));
@@ -219,8 +219,7 @@ fn parent_of(pid: i32) -> Option<i32> {
 fn a_group_is_killed_whole_at_the_deadline() {
     let scheduler = Scheduler::start();
     let _worker = Worker::start(&scheduler, &["--workers=1"]);
-    let command =
-        "trap '' TERM USR1; sh -c 'echo $$; echo up; while :; do sleep 0.02; done' & wait; sleep 300";
+    let command = "trap '' TERM USR1; sh -c 'echo $$; echo up; while :; do sleep 1; done' & wait; sleep 300";
     for signal in [None, Some(Signal::SIGUSR1 as i32)] {
         let id = submit(&scheduler, command, &json!({}));
         let child: i32 = scheduler.output_with(&id, "stdout", "up").lines().next().unwrap().parse().unwrap();
@@ -238,7 +237,7 @@ fn a_group_is_killed_whole_at_the_deadline() {
 fn a_new_order_changes_the_notice_and_brings_the_end_nearer() {
     let scheduler = Scheduler::start();
     let worker = Worker::start(&scheduler, &["--workers=1"]);
-    let id = submit(&scheduler, "trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done", &json!({}));
+    let id = submit(&scheduler, "trap 'echo asked' TERM; echo up; while :; do sleep 1; done", &json!({}));
     let notice = || -> Option<Value> {
         let path =
             attempt_files(&worker).into_iter().find(|path| path.extension() == Some("notice".as_ref()))?;
@@ -263,7 +262,7 @@ fn deadlines_are_kept_without_an_agent() {
     let mut worker = Worker::start(&scheduler, &["--workers=1"]);
     let stopped = worker.directory().join("stopped");
     let command = format!(
-        "trap 'echo asked' USR1; trap 'date > {}; exit 0' TERM; echo $$; echo up; while :; do sleep 0.02; done",
+        "trap 'echo asked' USR1; trap 'date > {}; exit 0' TERM; echo $$; echo up; while :; do sleep 1; done",
         stopped.display()
     );
     let id = submit(&scheduler, &command, &json!({"stop_signal": "SIGUSR1", "on_preempt_exit0": "success"}));
@@ -284,7 +283,7 @@ fn is_there(path: &Path) -> Option<()> {
 fn a_stop_before_the_start_leaves_nothing() {
     let scheduler = Scheduler::start();
     let worker = Worker::start(&scheduler, &["--workers=1", "--max-ahead=4"]);
-    let first = submit(&scheduler, "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done", &json!({}));
+    let first = submit(&scheduler, "trap 'exit 0' TERM; echo up; while :; do sleep 1; done", &json!({}));
     scheduler.stop(&first, 60_000);
     scheduler.report_of(&first);
     let dead = scheduler.submit("exit 0", &json!({}));

@@ -186,7 +186,7 @@ mod tests {
         state.next_start(0).unwrap();
         drop(state);
 
-        let mut child = listening("trap 'exit 21' INT; echo up; while :; do sleep 0.02; done");
+        let mut child = listening("trap 'exit 21' INT; echo up; while :; do sleep 1; done");
         let before = boottime_ns();
         table.started(&key, child.id(), Files::default());
         // The agent that ordered it is gone.

@@ -61,10 +61,8 @@ fn stop(signal: Option<i32>, scope: SignalScope, grace_ms: u64) -> Stop {
 
 #[test]
 fn a_signal_that_is_caught_is_sent_and_sigterm_follows_before_the_kill() {
-    let mut script = Script::start(
-        "trap 'echo usr1' USR1; trap 'echo term' TERM; echo up; while :; do sleep 0.02; done",
-        1,
-    );
+    let mut script =
+        Script::start("trap 'echo usr1' USR1; trap 'echo term' TERM; echo up; while :; do sleep 1; done", 1);
     let mut stop = stop(Some(USR1), SignalScope::Group, 30_000);
     stop.ask(script.leader(), 0);
     assert_eq!(script.line(), "usr1");
@@ -129,16 +127,15 @@ fn jobs_of_a_batch_system_are_asked_by_sigusr1_if_they_catch_it() {
         stop.ask(script.leader(), 0);
         script.child.wait().unwrap().code()
     };
-    let body = "trap 'exit 5' TERM; echo up; while :; do sleep 0.02; done";
+    let body = "trap 'exit 5' TERM; echo up; while :; do sleep 1; done";
     assert_eq!(ask(&format!("trap 'exit 4' USR1; {body}")), Some(4));
     assert_eq!(ask(body), Some(5));
 }
 
 #[test]
 fn the_scope_says_who_is_asked() {
-    let text =
-        "bash -c 'trap \"trap : TERM; echo child; exit\" TERM; echo up; while :; do sleep 0.02; done' &
-                trap 'echo leader; wait; exit' TERM; echo up; while :; do sleep 0.02; done";
+    let text = "bash -c 'trap \"trap : TERM; echo child; exit\" TERM; echo up; while :; do sleep 1; done' &
+                trap 'echo leader; wait; exit' TERM; echo up; while :; do sleep 1; done";
     let mut script = Script::start(text, 2);
     let mut narrow = stop(None, SignalScope::Leader, 30_000);
     narrow.ask(script.leader(), 0);
@@ -159,8 +156,8 @@ fn the_scope_says_who_is_asked() {
 
 #[test]
 fn what_has_left_the_group_is_asked_and_killed_where_the_job_says_so() {
-    let text = "setsid bash -c 'trap \"echo outside\" TERM; echo up; while :; do sleep 0.02; done' &
-                trap '' TERM; echo up; while :; do sleep 0.02; done";
+    let text = "setsid bash -c 'trap \"echo outside\" TERM; echo up; while :; do sleep 1; done' &
+                trap '' TERM; echo up; while :; do sleep 1; done";
     let mut script = Script::start(text, 2);
     let mut all = stop(None, SignalScope::All, 30_000);
     all.ask(script.leader(), 0);
@@ -180,7 +177,7 @@ fn a_leader_that_has_started_nothing_is_asked_itself() {
 #[test]
 fn a_stopped_process_goes_on_first() {
     let mut script =
-        Script::start("trap 'exit 7' TERM; echo up; kill -STOP $$; while :; do sleep 0.02; done", 1);
+        Script::start("trap 'exit 7' TERM; echo up; kill -STOP $$; while :; do sleep 1; done", 1);
     stop(None, SignalScope::Group, 30_000).ask(script.leader(), 0);
     assert_eq!(script.child.wait().unwrap().code(), Some(7));
 }
