@@ -88,13 +88,12 @@ pub struct GangAssignment {
 
 /// The answer to a submit of a gang.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct GangSubmitted {
     pub gang_id: String,
     /// Ids of the tasks by index.
     pub tasks: Vec<String>,
     /// Remarks, such as resources that too few workers have today.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
