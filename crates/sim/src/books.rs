@@ -13,7 +13,7 @@ use muster_domain::retry::DEFAULT_REQUEUE_CODES;
 use muster_domain::{
     EndReason, Event, EventKind, GangId, JobId, Lease, ReportKind, RequeueCause, Status, Timestamp,
 };
-use muster_store::Command;
+use muster_store::{Answer, Command, Outcome};
 
 use crate::state::State;
 
@@ -24,6 +24,8 @@ struct Entry {
     epoch: u32,
     lease: Lease,
     heard: Timestamp,
+    /// It is held because it was lost with worker after worker; let go, it has all its attempts again.
+    poisoned: bool,
 }
 
 /// Who has to pay if a gang stops in a transaction.
@@ -43,7 +45,14 @@ pub(crate) struct Books {
 
 impl Books {
     pub(crate) fn open(&mut self, job: JobId, gang: Option<GangId>) {
-        let entry = Entry { gang, attempts: 0, epoch: 0, lease: Lease(0), heard: Timestamp::default() };
+        let entry = Entry {
+            gang,
+            attempts: 0,
+            epoch: 0,
+            lease: Lease(0),
+            heard: Timestamp::default(),
+            poisoned: false,
+        };
         self.entries.insert(job, entry);
     }
 
@@ -58,32 +67,36 @@ impl Books {
         }
     }
 
-    /// Who may be blamed for a stop that these commands bring about.
-    pub(crate) fn blame(&self, commands: &[Command], state: &State, now: Timestamp) -> Blame {
-        let mut blame = Blame::default();
+    /// The jobs whose silence a sweep among these commands may act upon. To be asked before it does.
+    pub(crate) fn silent(&self, commands: &[Command], state: &State, now: Timestamp) -> BTreeSet<JobId> {
+        let bound = Timeouts::default().job_heartbeat;
+        let mut silent = BTreeSet::new();
         for command in commands {
-            match command {
-                Command::Report(report) => {
-                    let failed = matches!(report.kind, ReportKind::Failed | ReportKind::TimedOut);
-                    let asks = report.exit.code.is_some_and(|code| DEFAULT_REQUEUE_CODES.contains(&code));
-                    if let Some(gang) = self.gang(report.job).filter(|_| failed && !asks) {
-                        blame.failed.entry(gang).or_insert(report.job);
-                    }
-                }
-                Command::Sweep(sweep) => {
-                    let bound = Timeouts::default().job_heartbeat;
-                    let silent = |id: &JobId, entry: &Entry| {
-                        let running = state.job(*id).is_some_and(|job| job.status() == Status::Running);
-                        running && now.since(entry.heard.max(sweep.listening_since)) > bound
-                    };
-                    blame
-                        .silent
-                        .extend(self.entries.iter().filter(|(id, e)| silent(id, e)).map(|(id, _)| *id));
-                }
-                _ => {}
+            let Command::Sweep(sweep) = command else { continue };
+            let overdue = self.entries.iter().filter(|(id, entry)| {
+                let running = state.job(**id).is_some_and(|job| job.status() == Status::Running);
+                running && now.since(entry.heard.max(sweep.listening_since)) > bound
+            });
+            silent.extend(overdue.map(|(id, _)| *id));
+        }
+        silent
+    }
+
+    /// Who is to blame for a stop that these commands brought about.
+    pub(crate) fn blame(&self, silent: BTreeSet<JobId>, commands: &[Command], answers: &[Answer]) -> Blame {
+        let mut failed = BTreeMap::new();
+        for (command, answer) in commands.iter().zip(answers) {
+            let (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) = (command, answer)
+            else {
+                continue;
+            };
+            let bad = matches!(report.kind, ReportKind::Failed | ReportKind::TimedOut);
+            let asks = report.exit.code.is_some_and(|code| DEFAULT_REQUEUE_CODES.contains(&code));
+            if let Some(gang) = self.gang(report.job).filter(|_| bad && !asks) {
+                failed.entry(gang).or_insert(report.job);
             }
         }
-        blame
+        Blame { failed, silent }
     }
 
     /// Enters what happened, and compares with the jobs as they are now.
@@ -120,7 +133,9 @@ impl Books {
                             | RequeueCause::Preempted { .. }
                     );
                     entry.attempts -= u32::from(free);
+                    entry.poisoned = matches!(cause, RequeueCause::Poison { .. });
                 }
+                EventKind::Released if entry.poisoned => (entry.attempts, entry.poisoned) = (0, false),
                 EventKind::RetryRequested => entry.attempts = 0,
                 _ => {}
             }

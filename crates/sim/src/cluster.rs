@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::trail::Trail;
 use crate::transactions::by_hand;
 use crate::watch::Watch;
-use crate::worker::{End, ProcessKey, Reach, SimWorker};
+use crate::worker::{End, ProcessKey, Reach, SimWorker, checkpoint};
 
 /// Where the clock starts: a round time, far from zero.
 const START: i64 = 1_700_000_000_000_000;
@@ -198,7 +198,10 @@ impl Cluster {
     pub fn leave_alone(&mut self) {
         let Some(victim) = self.victim.take() else { return };
         for index in 0..self.workers.len() {
-            let of = self.workers[index].processes.iter().filter(|(_, p)| p.gang == Some(victim) && !p.told);
+            let of = self.workers[index]
+                .processes
+                .iter()
+                .filter(|(_, p)| p.gang == Some(victim) && p.told.is_none());
             let of: Vec<ProcessKey> = of.map(|(key, _)| *key).collect();
             for process in of {
                 self.start(index, process);
@@ -347,19 +350,24 @@ impl Cluster {
         }
         let id = self.workers[index].id.clone();
         for job in block_on(self.store.stops(vec![id]))? {
-            self.tell_to_stop(index, (job.id, job.lease));
+            self.tell_to_stop(index, (job.id, job.lease), job.preemption_epoch);
         }
         Ok(())
     }
 
-    pub(crate) fn tell_to_stop(&mut self, index: usize, key: ProcessKey) {
+    pub(crate) fn tell_to_stop(&mut self, index: usize, key: ProcessKey, epoch: u32) {
         let Some(process) = self.workers[index].processes.get_mut(&key) else { return };
-        if process.told {
+        if process.told.is_some() {
             return;
         }
-        process.told = true;
+        process.told = Some(epoch);
+        if key.1.0 % 4 == 1 {
+            self.send(Sender::Worker(index), checkpoint(key, 0, Some(epoch)));
+        }
         if self.random.chance(self.mischief.hangs) {
-            process.hangs = true;
+            if let Some(process) = self.workers[index].processes.get_mut(&key) {
+                process.hangs = true;
+            }
             return;
         }
         let done = self.random.chance(self.mischief.finishes);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::executor::block_on;
 use muster_domain::{Event, EventKind, Job, Span, Status};
-use muster_store::{Answer, Claimed, Command, Outcome, Store, Wake};
+use muster_store::{Answer, Claimed, Command, Content, Outcome, Store, Wake};
 
 use crate::books::Blame;
 use crate::broken::Broken;
@@ -24,8 +24,9 @@ impl Cluster {
     /// Applies the commands together, checks, and hands out the answers.
     pub(crate) fn transact(&mut self, letters: Vec<Letter>) -> Result<(), Broken> {
         let commands: Vec<Command> = letters.iter().map(|letter| letter.command.clone()).collect();
-        let blame = self.books.blame(&commands, &self.state, self.now);
+        let silent = self.books.silent(&commands, &self.state, self.now);
         let applied = block_on(self.store.apply(self.now, commands.clone()))?;
+        let blame = self.books.blame(silent, &commands, &applied.answers);
         self.transactions += 1;
         self.trail.add(self.now, commands, &applied.answers, &applied.events);
         for (letter, answer) in letters.iter().zip(&applied.answers) {
@@ -60,6 +61,11 @@ impl Cluster {
 
     /// What the scheduler heard of, whether or not the answer arrives.
     fn hear(&mut self, letter: &Letter, answer: &Answer) {
+        if let (Command::SaveCheckpoint { job, content: Content::Bytes(bytes), .. }, Ok(_)) =
+            (&letter.command, answer)
+        {
+            self.watch.saved(*job, bytes);
+        }
         let (Command::Heartbeat { job, caller }, Ok(_)) = (&letter.command, answer) else { return };
         self.books.heard(*job, self.now);
         if let (Sender::Worker(index), Some(lease)) = (letter.from, caller.lease)
@@ -125,7 +131,7 @@ impl Cluster {
             }
             (Command::Heartbeat { job, caller }, Ok(Outcome::Heartbeat(reply))) => {
                 if let Some(lease) = caller.lease.filter(|_| reply.job.status() == Status::Preempting) {
-                    self.tell_to_stop(index, (*job, lease));
+                    self.tell_to_stop(index, (*job, lease), reply.job.preemption_epoch);
                 }
             }
             (Command::Heartbeat { job, caller }, Err(_)) => {
@@ -136,7 +142,9 @@ impl Cluster {
             (Command::WorkerHeartbeat { ports: Some(ports), .. }, Ok(_)) => {
                 self.workers[index].is_announced(ports);
             }
-            (Command::Report(report), _) => self.workers[index].is_answered(report.job, report.caller.lease),
+            (Command::Report(_) | Command::AcknowledgeStop { .. }, _) => {
+                self.workers[index].is_answered(command);
+            }
             _ => {}
         }
     }

@@ -31,6 +31,7 @@ type Peers = Vec<(JobId, String)>;
 pub(crate) struct Watch {
     seen: BTreeMap<JobId, Seen>,
     rounds: BTreeMap<GangId, (u32, Peers)>,
+    checkpoints: BTreeMap<JobId, Vec<u8>>,
 }
 
 impl Watch {
@@ -64,11 +65,17 @@ impl Watch {
     /// Looks for what takes too long, in a state that was just read.
     pub(crate) fn look_at_all(&mut self, state: &State, now: Timestamp) -> Result<(), String> {
         self.seen.retain(|id, _| state.job(*id).is_some());
+        self.checkpoints.retain(|id, _| state.job(*id).is_some());
         self.rounds.retain(|gang, _| !state.tasks(*gang).is_empty());
         state.jobs().iter().try_for_each(|job| overdue(job, now))
     }
 
-    /// A gang task was handed out: its siblings of earlier rounds must be gone, or silent.
+    /// A checkpoint was accepted: whoever claims the job next gets it.
+    pub(crate) fn saved(&mut self, job: JobId, bytes: &[u8]) {
+        self.checkpoints.insert(job, bytes.to_vec());
+    }
+
+    /// A job was handed out. Of a gang task, the siblings of earlier rounds must be gone, or silent.
     pub(crate) fn starts(
         &mut self,
         claimed: &Claimed,
@@ -77,6 +84,10 @@ impl Watch {
         now: Timestamp,
     ) -> Result<(), String> {
         let job = &claimed.job;
+        let kept = self.checkpoints.get(&job.id).map(Vec::as_slice);
+        if claimed.checkpoint.as_deref() != kept {
+            return Err(format!("{} got {:?} instead of {kept:?}", job.id, claimed.checkpoint));
+        }
         let Some(gang) = job.spec.gang.as_ref().map(|gang| gang.id) else { return Ok(()) };
         let round = job.reservation_epoch;
         let address = place(job);
