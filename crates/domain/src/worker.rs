@@ -81,6 +81,16 @@ impl Worker {
         self.ports.promised.retain(|port| ports.contains(port));
     }
 
+    /// How many of the ports that it keeps are promised to nobody.
+    pub fn free_ports(&self) -> usize {
+        self.ports.kept.iter().filter(|port| !self.ports.promised.contains(port)).count()
+    }
+
+    /// Only these promises still hold.
+    pub fn void_promises_but(&mut self, held: &[u16]) {
+        self.ports.promised.retain(|port| held.contains(port));
+    }
+
     /// Promises a port to a task: one that is free, else the one that was promised the longest time ago. That
     /// the worker still keeps it shows that nobody came for it, as when a placement was taken back.
     pub fn take_port(&mut self) -> Option<u16> {
@@ -143,6 +153,15 @@ mod tests {
         worker.keeps_ports(&[2, 3, 4]);
         assert_eq!((worker.take_port(), worker.take_port()), (Some(4), Some(3)));
         assert_eq!(keeping(&[]).take_port(), None);
+    }
+
+    #[test]
+    fn promises_that_no_longer_hold_make_room() {
+        let mut worker = keeping(&[1, 2, 3]);
+        assert_eq!((worker.take_port(), worker.take_port(), worker.take_port()), (Some(1), Some(2), Some(3)));
+        assert_eq!(worker.free_ports(), 0);
+        worker.void_promises_but(&[1, 3, 9]);
+        assert_eq!((worker.free_ports(), worker.take_port()), (1, Some(2)));
     }
 
     #[test]

@@ -402,6 +402,25 @@ pub async fn ports_come_back_when_nobody_came_for_them(stage: &Stage) {
     }
 }
 
+pub async fn ports_of_tasks_that_were_taken_back_are_free(stage: &Stage) {
+    let mut worker = stage.register("w0", memory(0), None).await;
+    worker.exec_addr = String::from("w0.example");
+    worker.ports.kept = vec![4000, 4001];
+    stage.register_worker(worker).await;
+    let address = |job: &muster_domain::Job| job.round.as_ref().unwrap().address.clone();
+    let first = stage.gang(1).await;
+    stage.plan().await;
+    let kept = address(&stage.tasks(first).await[0]);
+    // The others come and go while the first one still waits for its worker.
+    for _ in 0..3 {
+        let other = stage.gang(1).await;
+        stage.plan().await;
+        let task = stage.tasks(other).await.remove(0);
+        assert_ne!(address(&task), kept);
+        stage.cancel(task.id).await.unwrap();
+    }
+}
+
 pub async fn a_task_that_was_quick_is_still_a_peer(stage: &Stage) {
     let gang = stage.gang(2).await;
     stage.crew(2).await;

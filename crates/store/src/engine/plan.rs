@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    GangId, Job, JobId, Patience, Place, Requirement, Shape, Timestamp, Worker, WorkerId, WorkerStatus,
+    GangId, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Worker, WorkerId,
+    WorkerStatus,
 };
 use muster_planner::{GangCandidate, GangPlacement, WorkerView, place_gangs};
 
@@ -18,6 +19,7 @@ use super::work::Work;
 use super::{Answers, Policy, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
 use crate::error::StoreError;
+use crate::query::JobFilter;
 use crate::tx::{Tx, WaitingGang};
 
 /// Runs every planning pass of the batch.
@@ -151,6 +153,8 @@ async fn commit<T: Tx>(
     let chosen: Vec<WorkerId> = chosen.into_iter().collect();
     work.lock_workers(&chosen).await?;
     let (mut workers, mut changed) = work.take_workers();
+    let tasks = plan.iter().flat_map(|piece| &piece.workers).filter_map(|at| views[*at].id.as_ref());
+    void_promises(work, tasks, &mut workers).await?;
     let held: Vec<Worker> = chosen.iter().filter_map(|id| workers.get(id).cloned()).collect();
     let mut room: HashMap<WorkerId, WorkerView> = with_usage(work.tx, held)
         .await?
@@ -177,6 +181,33 @@ async fn commit<T: Tx>(
     }
     work.put_back_workers(workers, changed);
     Ok(placed)
+}
+
+/// Makes room among the ports of workers that run out of them: what was promised to a task that is no longer
+/// there is free. Placements on a worker are made under its lock, so that none is missed here.
+async fn void_promises<'a, T: Tx>(
+    work: &mut Work<'_, T>,
+    tasks: impl Iterator<Item = &'a WorkerId>,
+    workers: &mut BTreeMap<WorkerId, Worker>,
+) -> Result<(), StoreError> {
+    let mut wanted: BTreeMap<&WorkerId, usize> = BTreeMap::new();
+    for worker in tasks {
+        *wanted.entry(worker).or_default() += 1;
+    }
+    for (id, wanted) in wanted {
+        let Some(worker) = workers.get_mut(id).filter(|worker| worker.free_ports() < wanted) else {
+            continue;
+        };
+        if worker.ports.promised.is_empty() {
+            continue;
+        }
+        let statuses = vec![Status::Reserved, Status::Running, Status::Preempting];
+        let filter = JobFilter { worker: Some(id.clone()), statuses, ..JobFilter::default() };
+        let held = work.tx.list_jobs(&filter).await?;
+        let held: Vec<u16> = held.iter().filter_map(|job| job.round.as_ref()?.port).collect();
+        worker.void_promises_but(&held);
+    }
+    Ok(())
 }
 
 fn fits(room: &HashMap<WorkerId, WorkerView>, names: &[WorkerId], need: &Requirement) -> bool {
