@@ -6,6 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::{BOUND, Started, Up, muster};
+use crate::screen::Terminal;
 
 /// Waits for a file that the test makes.
 const GATE: &str = "while [ ! -e gate ]; do sleep 0.01; done";
@@ -277,4 +278,20 @@ fn what_is_wrong_with_a_gang_is_said_at_once() {
     let job = up.submit(&["--", "true"]);
     let rank = up.run(&["logs", "--rank", "0", &job]);
     assert!(rank.code() == 2 && rank.stderr.contains("--rank"), "{rank:?}");
+}
+
+#[test]
+fn on_a_terminal_a_line_says_what_a_gang_waits_for_and_ranks_have_colours() {
+    let up = up();
+    let line = "muster run --gang 2 --spread --name train -- true; echo left with $?; \
+                muster run --gang 2 -- sh -c 'echo rank $GANG_INDEX'; exec sleep 1000";
+    let terminal = Terminal::start(&up, (100, 24), line);
+    terminal.shows(&["waiting ", "(train) waiting, 2 tasks: needs 2 workers at once"]);
+    terminal.press(&["C-c"]);
+    terminal.shows(&["cancelling the gang", "left with 130", "[0] rank 0", "[1] rank 1"]);
+    let coloured = terminal.coloured();
+    let labels: Vec<&str> =
+        coloured.lines().filter(|line| line.contains("] ") && line.contains("rank ")).collect();
+    assert!(labels.iter().any(|line| line.contains("\u{1b}[36m[0]")), "{coloured:?}");
+    assert!(labels.iter().any(|line| line.contains("\u{1b}[33m[1]")), "{coloured:?}");
 }
