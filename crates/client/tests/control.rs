@@ -16,6 +16,7 @@ use muster_protocol::{
 const SET: &str = r#"{"id":"set-1","kind":"pipeline","status":"pending","created_at":"2026-05-05T08:33:00Z","size":1,"counts":{"pending":1},"steps":[]}"#;
 const JOB: &str = r#"{"id":"job-1","command":"x","status":"pending","created_at":"2026-05-05T08:33:00Z","max_retries":1,"attempts":0}"#;
 const GANG: &str = r#"{"id":"gang-1","state":"running","size":2,"command":"x","priority":0,"rounds":1,"preemption_epoch":0,"created_at":"2026-05-05T08:33:00Z","tasks":{"running":2}}"#;
+const SUBMITTED: &str = r#"{"gang_id":"gang-1","tasks":["job-1","job-2"]}"#;
 const QUEUE: &str = r#"{"name":"q","paused":true,"queued":1,"running":0}"#;
 
 /// A client of a service that answers what the path asks for, and what the service saw.
@@ -40,6 +41,8 @@ fn client() -> (Client, Arc<Mutex<Vec<String>>>) {
                 r#"{"changed":["job-1"],"dry_run":false}"#.to_owned()
             } else if path.starts_with("/queues") {
                 if path == "/queues" { format!("[{QUEUE}]") } else { QUEUE.to_owned() }
+            } else if path == "/jobs" {
+                SUBMITTED.to_owned()
             } else if path.starts_with("/jobs") {
                 JOB.to_owned()
             } else if method == "GET" && matches!(path, "/pipelines" | "/arrays") {
@@ -138,9 +141,8 @@ async fn jobs_queues_and_workers() {
 #[tokio::test]
 async fn gangs() {
     let (client, seen) = client();
-    // The answer is a job here; where the call goes is what counts.
     let job = SubmitRequest { command: "x".into(), gang_size: Some(2), ..SubmitRequest::default() };
-    client.submit_gang(&job).await.unwrap();
+    assert_eq!(client.submit_gang(&job).await.unwrap().tasks, ["job-1", "job-2"]);
     assert_eq!(client.gang("gang-1").await.unwrap().len(), 2);
     let filter = GangFilter { state: Some(GangState::Draining), limit: Some(5), cursor: Some("3".into()) };
     let page = client.gangs(&filter).await.unwrap();
