@@ -1,0 +1,14 @@
+//! What a policy would have done: a workload is played through the planner on a made-up cluster.
+//!
+//! Guarantees: the same input gives the same outcome, to the last digit; the planner is the one that the
+//! scheduler runs; no clock and no file is touched here.
+
+mod error;
+mod outcome;
+mod settings;
+mod workload;
+
+pub use error::ReplayError;
+pub use outcome::{JobOutcome, Outcome, Progress, Sample};
+pub use settings::{Cluster, Estimates, Events, NodeGroup, Settings};
+pub use workload::{TraceJob, Workload};
