@@ -10,6 +10,7 @@ mod fit;
 mod gang;
 mod order;
 mod place;
+pub mod policy;
 mod score;
 
 pub use explain::explain;

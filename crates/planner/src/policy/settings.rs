@@ -1,0 +1,57 @@
+//! A policy with its knobs. The defaults are what `muster` runs with when nobody says otherwise.
+
+use muster_domain::Span;
+use serde::{Deserialize, Serialize};
+
+use super::name::PolicyName;
+
+const HOUR: u32 = 3600;
+
+/// A policy and its knobs, most of which only [`PolicyName::Muster`] looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    pub name: PolicyName,
+    /// Work that has held one GPU (or one core, when it needs no GPU) for longer than this has had its first
+    /// service, and gives way to work that has not.
+    pub first_service: Span,
+    /// The same, for the second level.
+    pub second_service: Span,
+    /// Work that has waited longer than this, and longer than it has run, is pinned.
+    pub pin_after: Span,
+    /// The part of the pool that pinned work may hold, in thousandths.
+    pub pinned_per_mille: u32,
+    /// How long others may pass a gang that waits where no end times are known; then room is kept for it.
+    pub pass_for: Span,
+    /// What runs is not stopped for reasons of level or quota before it has run for this long.
+    pub least_run: Span,
+    /// What a stop costs besides the work since the last checkpoint: the time to start again.
+    pub restart: Span,
+    /// Whether work that has had more service is stopped for work of equal priority that has had less.
+    pub preempt_by_level: bool,
+    /// The part of the pool's time that stops for reasons of level or quota may waste, in thousandths.
+    pub waste_per_mille: u32,
+}
+
+impl Policy {
+    pub fn named(name: PolicyName) -> Self {
+        Self { name, ..Self::default() }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            name: PolicyName::default(),
+            first_service: Span::from_secs(4 * HOUR),
+            second_service: Span::from_secs(40 * HOUR),
+            pin_after: Span::from_secs(24 * HOUR),
+            pinned_per_mille: 100,
+            pass_for: Span::from_secs(600),
+            least_run: Span::from_secs(60),
+            restart: Span::from_secs(60),
+            preempt_by_level: true,
+            waste_per_mille: 20,
+        }
+    }
+}
