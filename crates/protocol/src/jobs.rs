@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::gangs::{GangAssignment, GangPolicy, LaunchMode, OnPreemptExit0, SignalScope};
+use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -357,6 +357,9 @@ pub struct Job {
     /// Index of an element of an array or of a step that was multiplied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_index: Option<u32>,
+    /// Where its gang stands as a whole; only where all tasks of a gang are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang_state: Option<GangState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang_min: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,6 @@
 //! Checkpoints on their way between jobs and the scheduler.
 
 use std::fs;
-use std::path::PathBuf;
 
 use muster_protocol::ReportKind;
 use nix::sys::signal::Signal;
@@ -48,15 +47,6 @@ fn lease_of(id: &str) -> u64 {
     id.trim_start_matches("job-").parse().unwrap()
 }
 
-fn attempt_files(worker: &Worker) -> Vec<PathBuf> {
-    let entries = fs::read_dir(worker.directory().join("data/attempts")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
-}
-
-fn no_file_is_left(worker: &Worker) {
-    eventually("the files are removed", || attempt_files(worker).is_empty().then_some(()));
-}
-
 #[test]
 fn w10_what_a_job_leaves_is_saved_byte_for_byte_before_its_end_is_reported() {
     let scheduler = Scheduler::start();
@@ -76,7 +66,7 @@ fn w10_what_a_job_leaves_is_saved_byte_for_byte_before_its_end_is_reported() {
     let nothing = scheduler.submit("touch $MUSTER_CHECKPOINT_OUT", &json!({}));
     assert_eq!(scheduler.report_of(&nothing).message, None);
     assert_eq!(scheduler.with(|inner| saved(inner, &nothing)), []);
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
 }
 
 #[test]
@@ -100,7 +90,7 @@ fn w10_a_job_starts_from_its_checkpoint() {
     let vanished =
         scheduler.submit("test -z \"${MUSTER_CHECKPOINT_FILE+set}\"", &json!({"checkpoint_bytes": 9}));
     assert_eq!(scheduler.report_of(&vanished).kind, ReportKind::Done);
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
 }
 
 #[test]
@@ -180,7 +170,7 @@ fn a_scheduler_that_is_busy_or_away_is_asked_again() {
     assert_eq!(scheduler.report_of(&id).kind, ReportKind::Done);
     let saves = scheduler.with(|inner| saved(inner, &id));
     assert!(saves.len() == 1 && saves[0].bytes == b"2\n" && saves[0].before_report, "{saves:?}");
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
 }
 
 #[test]
@@ -338,7 +328,7 @@ fn a_worker_that_ends_saves_what_its_jobs_leave_before_it_hands_them_back() {
     let saves = scheduler.with(|inner| saved(inner, &id));
     assert!(saves.len() == 1 && saves[0].before_report && saves[0].epoch.is_none(), "{saves:?}");
     assert_eq!(worker.wait().code(), Some(1), "it had to stop a job");
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
 }
 
 #[test]

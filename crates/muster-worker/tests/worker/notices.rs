@@ -1,7 +1,7 @@
 //! What a job hears before it is stopped, and how its end is judged then.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use muster_protocol::{JobReport, ReportKind, SignalScope};
@@ -31,15 +31,6 @@ fn judged(report: &JobReport) -> (ReportKind, Option<&str>) {
     (report.kind, report.rule.as_deref())
 }
 
-fn attempt_files(worker: &Worker) -> Vec<PathBuf> {
-    let entries = fs::read_dir(worker.directory().join("data/attempts")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
-}
-
-fn no_file_is_left(worker: &Worker) {
-    eventually("the files are removed", || attempt_files(worker).is_empty().then_some(()));
-}
-
 #[test]
 fn a_notice_says_why_until_when_and_whether_the_job_comes_back() {
     let scheduler = Scheduler::start();
@@ -64,7 +55,7 @@ fn a_notice_says_why_until_when_and_whether_the_job_comes_back() {
     assert_eq!(judged(&report), (ReportKind::Preempted, Some("exit 0 after a notice: comes back")));
     let report = scheduler.report_of(&cancelled);
     assert_eq!(judged(&report), (ReportKind::Preempted, Some("exit 0 after an order to stop")));
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
 }
 
 fn now_in_seconds() -> u64 {
@@ -136,7 +127,7 @@ fn a_job_that_declares_itself_done_has_finished_and_hands_on_its_values() {
     worker.signal(Signal::SIGTERM);
     assert_eq!(scheduler.report_of(&drained).kind, ReportKind::Finished);
     worker.wait();
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
 }
 
 #[test]
@@ -240,7 +231,7 @@ fn a_new_order_changes_the_notice_and_brings_the_end_nearer() {
     let id = submit(&scheduler, "trap 'echo asked' TERM; echo up; while :; do sleep 1; done", &json!({}));
     let notice = || -> Option<Value> {
         let path =
-            attempt_files(&worker).into_iter().find(|path| path.extension() == Some("notice".as_ref()))?;
+            worker.attempt_files().into_iter().find(|path| path.extension() == Some("notice".as_ref()))?;
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     };
     scheduler.preempt(&id, 600_000, |_| ());
@@ -289,7 +280,7 @@ fn a_stop_before_the_start_leaves_nothing() {
     let dead = scheduler.submit("exit 0", &json!({}));
     scheduler.stop(&dead, 60_000);
     scheduler.report_of(&dead);
-    no_file_is_left(&worker);
+    worker.no_file_is_left();
     let directories = fs::read_dir(worker.directory().join("data/checkpoints")).unwrap();
     assert!(directories.count() <= 1, "an empty one is kept for the next job");
 }

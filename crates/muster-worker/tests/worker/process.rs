@@ -38,6 +38,17 @@ impl Worker {
         self.directory.path()
     }
 
+    /// What belongs to attempts: notices, markers, checkpoints on their way.
+    pub(crate) fn attempt_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.directory().join("data/attempts")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    /// Waits until nothing of any attempt is there.
+    pub(crate) fn no_file_is_left(&self) {
+        eventually("the files are removed", || self.attempt_files().is_empty().then_some(()));
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }

@@ -270,7 +270,7 @@ mod tests {
         let text = format!(
             r#"{{"id":"job-{index}","command":"torchrun train.py","created_at":"2026-05-05T08:00:00Z","max_retries":3,
                 "gang_id":"gang-1","gang_size":2,"gang_index":{index},"reservation_epoch":2,"preemption_epoch":1,
-                "resources":{{"gpus":8}},"tasks_per_worker":2,{more}}}"#
+                "gang_state":"running","resources":{{"gpus":8}},"tasks_per_worker":2,{more}}}"#
         );
         serde_json::from_str(&text).unwrap()
     }

@@ -33,8 +33,11 @@ async fn handle(app: &App, id: GangId) -> Result<JobId, ApiError> {
 }
 
 async fn shown(app: &App, id: GangId) -> Result<Response, ApiError> {
-    let tasks: Vec<Job> = tasks(app, id).await?.iter().map(view::job_view).collect();
-    json(StatusCode::OK, &tasks)
+    let views = tasks(app, id).await?;
+    let jobs: Vec<muster_domain::Job> = views.iter().map(|view| view.job.clone()).collect();
+    let gang_state = Some(view::gangs::state(&jobs));
+    let show = |view: &JobView| Job { gang_state, ..view::job_view(view) };
+    json(StatusCode::OK, &views.iter().map(show).collect::<Vec<Job>>())
 }
 
 async fn change(app: &App, id: GangId, command: Command) -> Result<Response, ApiError> {

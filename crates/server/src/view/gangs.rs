@@ -97,3 +97,48 @@ pub(crate) fn environment(assignment: &wire::GangAssignment) -> [(String, String
         ("GANG_PEERS".to_owned(), peers.join(",")),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use muster_domain::{EndReason, JobId, JobSpec, Needs, Phase, StopReason, Timestamp, WorkerId};
+
+    use super::*;
+
+    fn tasks(phases: Vec<Phase>) -> Vec<Job> {
+        let spec = Arc::new(JobSpec::shell("x"));
+        let task = |(index, phase): (usize, Phase)| {
+            Job::new(JobId::from_random([index as u8; 16]), Arc::clone(&spec), phase, Timestamp::default())
+        };
+        phases.into_iter().enumerate().map(task).collect()
+    }
+
+    #[test]
+    fn the_state_of_the_whole() {
+        let at = Timestamp::default();
+        let (worker, stop) = (WorkerId::new("w"), StopReason::Deadline);
+        let blocked = || Phase::Blocked { needs: Needs::default() };
+        let reserved = || Phase::Reserved { worker: worker.clone(), reserved_at: at };
+        let running = || Phase::Running { worker: None, last_heartbeat: None };
+        let preempted = || Phase::Preempted { drain_started_at: at, stop: stop.clone(), finished: false };
+        let done = || Phase::Done { at };
+        let failed = || Phase::Failed { at, reason: EndReason::Timeout };
+        let cancelled = |reason| Phase::Cancelled { at, reason };
+        let cases = [
+            (vec![blocked(), blocked()], wire::GangState::Waiting),
+            (vec![blocked(), done()], wire::GangState::Waiting),
+            (vec![reserved(), running()], wire::GangState::Starting),
+            (vec![running(), done()], wire::GangState::Running),
+            (vec![preempted(), blocked()], wire::GangState::Draining),
+            (vec![done(), done()], wire::GangState::Done),
+            (vec![done(), cancelled(EndReason::NotNeeded)], wire::GangState::Done),
+            (vec![done(), failed()], wire::GangState::Failed),
+            (vec![done(), cancelled(EndReason::Cancelled { message: None })], wire::GangState::Cancelled),
+        ];
+        for (phases, expected) in cases {
+            let tasks = tasks(phases);
+            assert_eq!(state(&tasks), expected, "{tasks:#?}");
+        }
+    }
+}

@@ -105,6 +105,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         array_id: member.filter(|member| member.step.is_none()).map(|member| member.set.to_string()),
         step: member.and_then(|member| member.step.as_deref().map(str::to_owned)),
         array_index: member.and_then(|member| member.index),
+        gang_state: None,
         gang_min: gang.and_then(|gang| gang.min),
         tasks_per_worker: gang.map(|gang| gang.per_worker).filter(|tasks| *tasks > 1),
         gang_policy: gang.filter(|gang| gang.keep_done).map(|_| wire::GangPolicy::KeepDone),
