@@ -346,7 +346,8 @@ gang-3f0c1a2b  train  draining     4        1       3  60s  rank 1 of the gang f
         let tasks = [
             task(0, r#""status":"done","attempts":1"#),
             task(1, r#""status":"failed","attempts":3,"exit_code":7,"reason":"exit code 7""#),
-        ];
+        ]
+        .map(|task| Job { gang_state: Some(muster_protocol::GangState::Failed), ..task });
         assert_eq!(gang_ended("gang-1", &tasks, &[], screen()), "gang-1 failed (rank 1: exit code 7)");
         let document = serde_json::to_value(GangDocument::new("gang-1", &tasks, &[])).unwrap();
         assert_eq!((&document["state"], &document["rounds"]), (&"failed".into(), &2.into()));

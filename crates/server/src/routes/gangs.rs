@@ -224,11 +224,15 @@ pub(crate) async fn gang_events(
 ) -> Result<Response, ApiError> {
     let after = call.params.integer("after")?.unwrap_or(0);
     let limit = call.params.integer::<usize>("limit")?.unwrap_or(EVENTS).clamp(1, EVENTS);
+    // The tasks are asked one after the other: what happens meanwhile belongs into the next answer, or the
+    // caller, who goes on after the last event, would miss what came earlier of a task that was asked before.
+    let last = app.store.last_event().await?;
     let mut events = Vec::new();
     for view in tasks(&app, id).await? {
         let filter = EventFilter { job: Some(view.job.id), after, limit };
         events.extend(app.store.events(filter).await?);
     }
+    events.retain(|event| event.seq <= last);
     events.sort_unstable_by_key(|event| event.seq);
     // The first of all tasks together are among the first of each.
     events.truncate(limit);
