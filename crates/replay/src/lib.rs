@@ -3,11 +3,17 @@
 //! Guarantees: the same input gives the same outcome, to the last digit; the planner is the one that the
 //! scheduler runs; no clock and no file is touched here.
 
+mod cluster_text;
 mod error;
+pub mod figures;
+pub mod generate;
 mod outcome;
 mod settings;
+pub mod trace;
 mod workload;
+mod written;
 
+pub use cluster_text::{ClusterError, cluster_text, parse_cluster, parse_cluster_file};
 pub use error::ReplayError;
 pub use outcome::{JobOutcome, Outcome, Progress, Sample};
 pub use settings::{Cluster, Estimates, Events, NodeGroup, Settings};
