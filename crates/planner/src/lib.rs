@@ -4,6 +4,7 @@
 //! goes only to a worker that asked for work; a gang starts whole or not at all; what fits nowhere never
 //! hides what fits.
 
+pub mod board;
 mod explain;
 mod explain_gang;
 mod fit;

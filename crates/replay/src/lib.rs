@@ -5,9 +5,12 @@
 
 mod cluster_text;
 mod error;
+mod estimate;
 pub mod figures;
 pub mod generate;
 mod outcome;
+mod play;
+mod sampler;
 mod settings;
 pub mod trace;
 mod workload;
@@ -16,5 +19,6 @@ mod written;
 pub use cluster_text::{ClusterError, cluster_text, parse_cluster, parse_cluster_file};
 pub use error::ReplayError;
 pub use outcome::{JobOutcome, Outcome, Progress, Sample};
+pub use play::replay;
 pub use settings::{Cluster, Estimates, Events, NodeGroup, Settings};
 pub use workload::{TraceJob, Workload};

@@ -26,12 +26,13 @@ pub struct Cluster {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Estimates {
-    /// The user's limit; the true time where none was given.
+    /// The user's limit. Where none was given `muster` is told nothing, and policies that cannot do without
+    /// are told the true time.
     #[default]
     Limit,
     /// The true time.
     True,
-    /// What the jobs of the same user and queue took before.
+    /// What the jobs of the same user and queue took before; the limit where there were none.
     History,
 }
 

@@ -1,0 +1,51 @@
+//! What a pass decided.
+
+use muster_domain::Timestamp;
+
+use super::ids::{NodeId, UnitId};
+
+/// A unit that starts. Where, the board says: [`super::Board::places`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    pub unit: UnitId,
+    /// Those that must have let go of their places before.
+    pub after: Vec<UnitId>,
+}
+
+/// Why a unit is stopped for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The other one is more important.
+    Priority,
+    /// It runs on what belongs to the queue of the other one.
+    Quota,
+    /// It has had more service than the other one.
+    Level,
+}
+
+/// A unit that gives way to another one. It waits again, with its age, level and past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    pub unit: UnitId,
+    pub for_whom: UnitId,
+    pub cause: Cause,
+}
+
+/// Room that is kept for a unit that does not fit yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub unit: UnitId,
+    /// When it will start if estimates hold; `None` while nobody knows.
+    pub at: Option<Timestamp>,
+    /// The nodes that it counts on.
+    pub nodes: Vec<NodeId>,
+}
+
+/// All that a pass decided, in the order in which it did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub stops: Vec<Stop>,
+    pub starts: Vec<Start>,
+    /// When time alone may change the decisions: look again then.
+    pub look_again: Option<Timestamp>,
+}
