@@ -123,6 +123,14 @@ pub fn makespan(workload: &Workload, outcome: &Outcome) -> Span {
     last.since(first)
 }
 
+/// The waits of all jobs in seconds, the shortest first.
+pub(crate) fn waits(workload: &Workload, outcome: &Outcome) -> Vec<f64> {
+    let fates = workload.jobs.iter().zip(&outcome.jobs);
+    let mut waits: Vec<f64> = fates.map(|(job, fate)| Fate::of(job, fate, Unit::Gpus).wait).collect();
+    waits.sort_by(f64::total_cmp);
+    waits
+}
+
 fn by_size(fates: &[Fate]) -> Vec<Group> {
     let of_class = |class: SizeClass| {
         let members: Vec<&Fate> = fates.iter().filter(|fate| fate.class == class).collect();

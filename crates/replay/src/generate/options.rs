@@ -1,5 +1,6 @@
 //! What is to be made, as it is written on a command line: `hpc:jobs=1000,seed=7`.
 
+use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -81,6 +82,19 @@ fn number(name: &'static str, value: &str, least: u32, most: u32) -> Result<u32,
 fn fraction(name: &'static str, value: &str, least: f64, most: f64) -> Result<f64, GenerateError> {
     let number = value.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| wrong(name, value, "a share such as 0.9"))
+}
+
+impl fmt::Display for Generator {
+    /// All that the jobs depend on, so that they can be made again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { jobs, seed, size, load, users, queues, gangs, .. } = self;
+        let kind = match self.kind {
+            Kind::Hpc => "hpc",
+            Kind::Ml => "ml",
+        };
+        write!(f, "{kind}:jobs={jobs},seed={seed},size={size},load={load},users={users},queues={queues}")?;
+        if self.kind == Kind::Ml { write!(f, ",gangs={gangs}") } else { Ok(()) }
+    }
 }
 
 impl FromStr for Generator {

@@ -64,6 +64,8 @@ fn ml_has_gangs_that_fit_nodes() {
 #[test]
 fn descriptions_are_read_or_refused_with_a_reason() {
     assert_eq!("hpc".parse(), Ok(Generator::new(Kind::Hpc)));
+    let generator: Generator = "ml:jobs=5,gangs=0.25,load=1.5".parse().unwrap();
+    assert_eq!(generator.to_string().parse(), Ok(generator));
     for (text, part) in [
         ("", "hpc or ml"),
         ("web:jobs=5", "\"web\""),

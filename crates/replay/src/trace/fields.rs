@@ -47,7 +47,7 @@ fn quoted_field(text: &str) -> Option<(Cow<'_, str>, Rest<'_>)> {
 }
 
 /// Writes a field so that [`cut`] finds it again.
-pub(super) fn quoted(text: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |letter: char| letter != ',' && letter != '"' && !letter.is_control();
     if text.chars().all(plain) && text.trim() == text {
         return Cow::Borrowed(text);

@@ -16,6 +16,7 @@ mod tests;
 mod write;
 
 pub use error::TraceError;
+pub(crate) use fields::quoted;
 pub use plan::Plan;
 pub use write::write_csv;
 
