@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up test bench lint docs man clean
+.PHONY: help up test bench lint docs man report clean
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -36,6 +36,10 @@ docs: ## Write the generated pages: docs/reference and docs/state-machine.md
 	cargo run --locked --bin muster -- reference docs/reference
 	MUSTER_WRITE_DOCS=1 cargo test --locked --package muster-worker reference_page
 	MUSTER_UPDATE_DOCS=1 cargo test --locked --package muster-domain --test state_machine
+
+report: compiler ## Play all policies on the traces in MUSTER_TRACES and write docs/scheduling-report.md
+	cargo build --release --locked --bin muster
+	$(TARGET)/release/muster scheduling-report docs/scheduling-report.md --traces "$${MUSTER_TRACES:-../shared/traces}"
 
 man: compiler ## Write the man pages of muster into target/man
 	cargo run --locked --bin muster -- man $(TARGET)/man

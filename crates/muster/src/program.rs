@@ -41,6 +41,7 @@ fn run(cli: &Cli) -> anyhow::Result<u8> {
         Command::Completions(args) => return commands::completions::run(args),
         Command::Man(args) => return commands::man::run(args),
         Command::Reference(args) => return commands::reference::run(args),
+        Command::SchedulingReport(args) => return commands::scheduling_report::run(args),
         _ => {}
     }
     let settings = Settings::resolve(&cli.global)?;
@@ -91,6 +92,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Why(args) => commands::why::run(args, settings).await,
         Command::Workers => commands::workers::run(settings).await,
         Command::Worker(args) => commands::workers::act(args, settings).await,
+        Command::Sim(args) => commands::sim::run(args, settings).await,
         Command::Webhook(args) => commands::webhook::run(args, settings).await,
         Command::Events(args) => commands::events::run(args, settings).await,
         Command::Checkpoint(args) => commands::checkpoint::run(args, settings).await,
@@ -100,5 +102,6 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::man::run(args),
         Command::Reference(args) => commands::reference::run(args),
+        Command::SchedulingReport(args) => commands::scheduling_report::run(args),
     }
 }

@@ -6,9 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
     AddArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs, GangListArgs,
-    LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs, ReferenceArgs, RetryArgs, RunArgs,
-    SetListArgs, ShowArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs,
-    WorkerArgs,
+    LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs, ReferenceArgs, ReportArgs, RetryArgs,
+    RunArgs, SetListArgs, ShowArgs, SimArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs, WatchArgs, WebhookArgs,
+    WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -112,6 +112,8 @@ pub(crate) enum Command {
     Workers,
     /// Put a worker back to work
     Worker(WorkerArgs),
+    /// Try policies on a trace, a made-up workload or what waits now
+    Sim(Box<SimArgs>),
     /// Have events delivered to a URL, signed, and look after what was not accepted
     Webhook(WebhookArgs),
     /// Print what has happened to a job or a gang, or follow what happens to all
@@ -131,4 +133,7 @@ pub(crate) enum Command {
     /// Print the reference page, or write it into a directory
     #[command(hide = true)]
     Reference(ReferenceArgs),
+    /// Write the page that compares the policies
+    #[command(hide = true)]
+    SchedulingReport(ReportArgs),
 }

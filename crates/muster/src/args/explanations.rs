@@ -14,13 +14,21 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 32] = [
+pub(super) const EXPLANATIONS: [Explanation; 33] = [
     explain(
         "webhook",
         "Each event is sent by POST with a signature that the receiver can check. One that
 is not accepted is sent again, with growing pauses; in the end it becomes a dead
 letter, which is kept until you send it again or remove it. The guide on webhooks
 says how to check the signature.",
+        "",
+    ),
+    explain(
+        "sim",
+        "Plays jobs through the planner of the scheduler, as fast as the machine can, and
+says for each policy how long they would have waited. The same input gives the
+same figures. Nothing is changed anywhere: with --from-server the scheduler is
+only read, so that a change of policy can be tried before it is made.",
         "",
     ),
     explain(

@@ -12,6 +12,7 @@ mod listing;
 mod pages;
 mod program;
 mod reading;
+mod sim;
 mod up;
 mod viewing;
 mod webhook;
@@ -33,6 +34,7 @@ pub(crate) use program::{explanation, program};
 pub(crate) use reading::{
     CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
+pub(crate) use sim::{By, ReportArgs, SimArgs, SimOutputArgs};
 pub(crate) use up::{UpArgs, UpWorkerArgs};
 pub(crate) use viewing::{TopArgs, WatchArgs};
 pub(crate) use webhook::{DeadLetterAction, DeadLetterArgs, WebhookAction, WebhookAddArgs, WebhookArgs};

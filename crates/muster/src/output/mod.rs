@@ -10,6 +10,7 @@ mod mistakes;
 pub(crate) mod quantities;
 mod screen;
 mod sets;
+pub(crate) mod sim;
 pub(crate) mod status;
 mod style;
 mod table;

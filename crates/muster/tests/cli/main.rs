@@ -12,6 +12,7 @@ mod looking;
 mod pipelines;
 mod running;
 mod screen;
+mod simulating;
 mod submitting;
 mod times;
 mod upping;

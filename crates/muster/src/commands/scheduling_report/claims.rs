@@ -1,0 +1,85 @@
+//! What the default policy is meant to be, held against what it was found to be.
+
+use muster_replay::PolicyName;
+use muster_replay::figures::{Figures, SizeClass};
+
+use super::Result;
+use super::cases::Key;
+
+/// A comparison of the default policy with another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Claim {
+    pub(super) text: String,
+    pub(super) ours: f64,
+    pub(super) theirs: f64,
+}
+
+impl Claim {
+    pub(super) fn holds(&self) -> bool {
+        self.ours <= self.theirs
+    }
+}
+
+/// All claims whose cases were played.
+pub(super) fn claims(results: &[Result]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for (key, cost) in [(Key::Philly, "60 s"), (Key::PhillySlow, "900 s")] {
+        let of = |policy| figures(results, key, policy);
+        if let (Some(ours), Some(sjf), Some(easy)) =
+            (of(PolicyName::Muster), of(PolicyName::Sjf), of(PolicyName::Easy))
+        {
+            let case = format!("Philly 80 × 8, {cost} to restart");
+            claims.push(claim(
+                &case,
+                "mean completion time, s, against `sjf` with perfect knowledge",
+                ours,
+                sjf,
+                completion,
+            ));
+            claims.push(claim(
+                &case,
+                "mean bounded slowdown against `sjf` with perfect knowledge",
+                ours,
+                sjf,
+                slowdown,
+            ));
+            claims.push(claim(
+                &case,
+                "mean wait of jobs with 9 to 32 GPUs, s, against `easy`",
+                ours,
+                easy,
+                gangs,
+            ));
+        }
+    }
+    let of = |policy| figures(results, Key::Kth, policy);
+    if let (Some(ours), Some(sjbf)) = (of(PolicyName::Muster), of(PolicyName::EasySjbf)) {
+        let case = "KTH-SP2 with users' limits";
+        claims.push(claim(case, "mean bounded slowdown against `easy-sjbf`", ours, sjbf, slowdown));
+        claims.push(claim(case, "mean completion time, s, against `easy-sjbf`", ours, sjbf, completion));
+    }
+    claims
+}
+
+fn claim(case: &str, what: &str, ours: &Figures, theirs: &Figures, of: fn(&Figures) -> f64) -> Claim {
+    Claim { text: format!("{case}: {what}"), ours: of(ours), theirs: of(theirs) }
+}
+
+fn completion(figures: &Figures) -> f64 {
+    figures.total.jct_s.mean
+}
+
+fn slowdown(figures: &Figures) -> f64 {
+    figures.total.bounded_slowdown.mean
+}
+
+/// The gangs of two to four nodes, which wait longest where small jobs pass them.
+pub(super) fn gangs(figures: &Figures) -> f64 {
+    let group = figures.by_size.iter().find(|group| group.name == SizeClass::Nodes.name());
+    group.map_or(0.0, |group| group.wait_s.mean)
+}
+
+pub(super) fn figures(results: &[Result], key: Key, policy: PolicyName) -> Option<&Figures> {
+    let result = results.iter().find(|result| result.case.key == key)?;
+    result.played.iter().find(|run| run.policy == policy).map(|run| &run.figures)
+}

@@ -1,0 +1,169 @@
+//! The page itself.
+
+use std::fmt::Write as _;
+
+use muster_replay::words::{digits, thousands};
+use muster_replay::{Estimates, Events};
+
+use super::Result;
+use super::cases::Key;
+use super::claims::{claims, figures, gangs};
+use super::references::{REFERENCES, like};
+
+const INTRODUCTION: &str = "\
+# How the policies schedule
+
+This page is made by `make report`: it plays real traces and made-up workloads through the planner that the scheduler
+runs, under every policy that has a name, and writes down what came of it. The traces are not part of the project;
+they are read from the directory that `MUSTER_TRACES` names. Cases whose trace is not there are left out.
+
+*Wait* is all the time from submission to end in which a job did not get on: before its first start, after it was
+stopped, and what it had to do again. *JCT* is the time from submission to end. *Slowdown* is the bounded slowdown,
+max(1, JCT / max(10 s, run time)). *Used* is the share of the cluster that was held while jobs waited, *stops* is how often
+a running job was stopped for another, and *lost* is what that cost. All times are in seconds.
+
+";
+
+const TUNING: &str = "\
+## What was tuned on what
+
+The knobs of `muster` (levels of 4 and 40 hours of service, ageing after 24 hours with at most a tenth of the pool,
+ten minutes in which others may pass, the budget of lost time) were chosen while looking at Philly and KTH-SP2. The
+figures of `muster` on these two traces are therefore those of a policy that knew the exam. The made-up workloads were
+not used to choose anything; they are there to see whether the choice holds elsewhere. They are made up nonetheless:
+the ML mix is fitted to no real cluster, and the HPC model is twenty years old.
+
+On traces without time limits, policies that need run times are told the true ones, which no scheduler knows;
+`muster` is told nothing. Everything is preemptible in these runs, and a job that is stopped loses the stated time and
+nothing else, as if it had just saved a checkpoint.
+";
+
+pub(super) fn page(results: &[Result], missing: &[&str]) -> String {
+    let mut text = String::from(INTRODUCTION);
+    aims(&mut text, results);
+    for result in results.iter().filter(|result| !is_for_reference(result)) {
+        case(&mut text, result);
+    }
+    references(&mut text, results);
+    if !missing.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "## Left out\n\nThe traces of these cases were not there: {}.\n",
+            missing.join("; ")
+        );
+    }
+    text.push_str(TUNING);
+    text
+}
+
+/// Cases that only show that our digits are those of others.
+fn is_for_reference(result: &Result) -> bool {
+    matches!(result.case.key, Key::KthOneByOne | Key::KthTrue | Key::KthTrueOneByOne)
+}
+
+fn aims(text: &mut String, results: &[Result]) {
+    let claims = claims(results);
+    if claims.is_empty() {
+        return;
+    }
+    text.push_str(
+        "## What the default policy is held to\n\n| | `muster` | the other | holds |\n|---|--:|--:|---|\n",
+    );
+    for claim in claims {
+        let holds = if claim.holds() { "yes" } else { "**no**" };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {holds} |",
+            claim.text,
+            number(claim.ours),
+            number(claim.theirs)
+        );
+    }
+    text.push('\n');
+}
+
+fn case(text: &mut String, result: &Result) {
+    let case = &result.case;
+    let _ = writeln!(text, "## {}\n", case.title);
+    let events = match case.events {
+        Events::Batched => "events batched",
+        Events::OneByOne => "one event at a time",
+    };
+    let estimates = match case.estimates {
+        Estimates::Limit => "limits",
+        Estimates::True => "true times",
+        Estimates::History => "history",
+    };
+    let jobs = thousands(result.jobs as i64);
+    let _ = writeln!(
+        text,
+        "{} {jobs} jobs on `{}`, estimates from {estimates}, {events}, {} s to restart.\n",
+        case.about,
+        case.cluster,
+        case.restart.as_secs_f64()
+    );
+    text.push_str(
+        "| policy | wait | median | p95 | longest | wait 9-32 | JCT | slowdown | used | fairness | stops | lost, h |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for run in &result.played {
+        let (figures, total) = (&run.figures, &run.figures.total);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} | {:.1} % | {:.3} | {} | {} |",
+            run.policy,
+            number(total.wait_s.mean),
+            number(total.wait_s.median),
+            number(total.wait_s.p95),
+            number(total.wait_s.max),
+            number(gangs(figures)),
+            number(total.jct_s.mean),
+            number(total.bounded_slowdown.mean),
+            figures.utilisation_under_demand * 100.0,
+            figures.fairness_queues,
+            thousands(total.preemptions as i64),
+            digits(figures.lost_unit_hours)
+        );
+    }
+    text.push('\n');
+}
+
+fn references(text: &mut String, results: &[Result]) {
+    let found: Vec<_> = REFERENCES
+        .iter()
+        .filter_map(|reference| Some((reference, figures(results, reference.key, reference.policy)?)))
+        .collect();
+    if found.is_empty() {
+        return;
+    }
+    text.push_str(
+        "## The simulator against others\n\nKTH-SP2 one event at a time: the artifact of Gaussier, Glesser, Reis and \
+         Trystram (SC '15); all other values: a program that was written independently.\n\n\
+         | case | policy | figure | reference | ours | difference |\n|---|---|---|--:|--:|--:|\n",
+    );
+    for (reference, figures) in found {
+        let value = reference.figure.of(figures);
+        let Ok(wanted) = reference.value.parse::<f64>() else { continue };
+        let shown = like(value, reference.value);
+        let difference = if shown == reference.value {
+            "none".to_owned()
+        } else {
+            format!("{:+.3} %", (value - wanted) / wanted * 100.0)
+        };
+        let title = results.iter().find(|result| result.case.key == reference.key);
+        let _ = writeln!(
+            text,
+            "| {} | `{}` | {} | {} | {shown} | {difference} |",
+            title.map_or("", |result| result.case.title),
+            reference.policy,
+            reference.figure.name(),
+            reference.value
+        );
+    }
+    text.push('\n');
+}
+
+fn number(value: f64) -> String {
+    digits(value)
+}
