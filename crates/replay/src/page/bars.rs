@@ -9,9 +9,9 @@ use crate::figures::{Figures, SizeClass};
 use crate::words::{digits, duration};
 
 const ROW: f64 = 26.0;
-const PANEL: f64 = 380.0;
-const NAMES: f64 = 92.0;
-const VALUES: f64 = 74.0;
+const PANEL: f64 = 310.0;
+const NAMES: f64 = 82.0;
+const VALUES: f64 = 64.0;
 
 type Value = fn(&Figures) -> f64;
 type Words = fn(f64) -> String;
@@ -48,7 +48,7 @@ fn panel(runs: &[Run], title: &str, value: Value, words: Words) -> String {
              <text class=\"value\" x=\"{4:.1}\" y=\"{0:.1}\">{5}</text>",
             y + 17.0,
             escape(&run.policy),
-            colour(index),
+            colour(run),
             y + 6.0,
             NAMES + width + 6.0,
             words(value)
@@ -87,7 +87,7 @@ pub(super) fn by_size(runs: &[Run]) -> String {
                 svg,
                 "<rect class=\"f{}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"1.5\">\
                  <title>{}, {}: {}</title></rect>",
-                colour(index),
+                colour(run),
                 start + index as f64 * bar + 0.5,
                 (bar - 1.0).max(1.0),
                 frame.bottom - top,

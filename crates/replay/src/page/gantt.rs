@@ -24,13 +24,13 @@ pub(super) fn charts(runs: &[Run], trace: &Trace) -> String {
     let mut html = String::new();
     let longest =
         runs.iter().map(|run| makespan(&trace.workload, run.outcome).as_secs_f64()).fold(0.0, f64::max);
-    for (index, run) in runs.iter().enumerate() {
-        let _ = write!(html, "<h3>{}</h3>\n{}", escape(&run.policy), chart(index, run, trace, longest));
+    for run in runs {
+        let _ = write!(html, "<h3>{}</h3>\n{}", escape(&run.policy), chart(run, trace, longest));
     }
     html
 }
 
-fn chart(index: usize, run: &Run, trace: &Trace, longest: f64) -> String {
+fn chart(run: &Run, trace: &Trace, longest: f64) -> String {
     let jobs = &trace.workload.jobs;
     // Few jobs have room for their names.
     let row = if jobs.len() <= 40 { 15.0 } else { 6.0 };
@@ -57,7 +57,7 @@ fn chart(index: usize, run: &Run, trace: &Trace, longest: f64) -> String {
             escape(&about(&name, job, fate)),
             (start - submit).max(0.0),
             (end - start).max(1.0),
-            c = colour(index),
+            c = colour(run),
             h = row - 2.0,
         );
     }

@@ -34,11 +34,11 @@ pub(super) fn queue_length(runs: &[Run]) -> String {
     frame.rows(&mut svg, &y, &y.marks());
     frame.columns(&mut svg, &x, &x.time_marks());
     let width = end / STEPS as f64;
-    for (index, (run, curve)) in runs.iter().zip(&curves).enumerate() {
+    for (run, curve) in runs.iter().zip(&curves) {
         for piece in pieces(curve) {
             let points =
                 piece.iter().map(|(step, mean)| (x.place((*step as f64 + 0.5) * width), y.place(*mean)));
-            draw(&mut svg, index, run, &path(points));
+            draw(&mut svg, run, &path(points));
         }
     }
     svg.push_str("</svg>\n");
@@ -60,7 +60,7 @@ pub(super) fn distribution(runs: &[Run], trace: &Trace) -> String {
         [0.0, 25.0, 50.0, 75.0, 100.0].map(|share| (share, format!("{share} %"))).to_vec();
     frame.rows(&mut svg, &y, &marks);
     frame.columns(&mut svg, &x, &x.time_marks());
-    for (index, (run, waits)) in runs.iter().zip(&sorted).enumerate() {
+    for (run, waits) in runs.iter().zip(&sorted) {
         let last = waits.len().saturating_sub(1);
         let step = (waits.len() / STEPS).max(1);
         let shown = (0..waits.len()).filter(|position| position % step == 0 || *position == last);
@@ -68,17 +68,17 @@ pub(super) fn distribution(runs: &[Run], trace: &Trace) -> String {
             let share = (position + 1) as f64 / waits.len() as f64 * 100.0;
             (x.place(waits[position]), y.place(share))
         });
-        draw(&mut svg, index, run, &path(points));
+        draw(&mut svg, run, &path(points));
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn draw(svg: &mut String, index: usize, run: &Run, path: &str) {
+fn draw(svg: &mut String, run: &Run, path: &str) {
     let _ = writeln!(
         svg,
         "<path class=\"curve s{}\" d=\"{path}\"><title>{}</title></path>",
-        colour(index),
+        colour(run),
         escape(&run.policy)
     );
 }

@@ -119,8 +119,8 @@ impl Page<'_> {
 /// Which colour is which policy.
 fn legend(runs: &[Run]) -> String {
     let mut html = String::from("<ul class=\"legend\">");
-    for (index, run) in runs.iter().enumerate() {
-        let _ = write!(html, "<li><i class=\"swatch b{}\"></i>{}</li>", colour(index), escape(&run.policy));
+    for run in runs {
+        let _ = write!(html, "<li><i class=\"swatch b{}\"></i>{}</li>", colour(run), escape(&run.policy));
     }
     html.push_str("</ul>\n");
     html
@@ -137,9 +137,13 @@ fn section(html: &mut String, title: &str, about: &str, content: &str) {
     let _ = writeln!(html, "{content}</section>");
 }
 
-/// The style of the policy at this position.
-fn colour(index: usize) -> usize {
-    index % 8
+/// The policies that have a colour of their own on every page; the first has the strongest.
+const COLOURS: [&str; 8] =
+    ["muster", "greedy", "largest-gang", "sjf", "sjf-easy", "easy", "easy-sjbf", "fifo"];
+
+/// The number of the colour of a run.
+fn colour(run: &Run) -> usize {
+    COLOURS.iter().position(|name| *name == run.policy).unwrap_or(COLOURS.len() - 1)
 }
 
 /// Text that cannot be taken for markup.

@@ -64,20 +64,25 @@ impl Scale {
             let mut marks = Vec::new();
             let mut value = self.low;
             while value <= self.high * 1.000_001 {
-                marks.push((value, digits(value)));
+                marks.push((value, self.at_least(value, digits(value))));
                 value *= 10.0;
             }
             return marks;
         }
-        let step = round_step((self.high - self.low) / 4.0);
+        let step = round_step((self.high - self.low) / 5.0);
         steps(step, self.high).map(|value| (value, digits(value))).collect()
+    }
+
+    /// What is less than the lowest mark of a logarithmic axis is drawn there.
+    fn at_least(&self, value: f64, text: String) -> String {
+        if value > self.low { text } else { format!("≤ {text}") }
     }
 
     /// The same for an axis of seconds.
     pub(super) fn time_marks(&self) -> Vec<(f64, String)> {
         if self.logarithmic {
             let within = PLACES.into_iter().filter(|place| (self.low..=self.high).contains(place));
-            return within.map(|place| (place, duration_mark(place))).collect();
+            return within.map(|place| (place, self.at_least(place, duration_mark(place)))).collect();
         }
         let wanted = (self.high - self.low) / 8.0;
         let step = STEPS.into_iter().find(|step| *step >= wanted).unwrap_or_else(|| round_step(wanted));

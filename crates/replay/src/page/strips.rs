@@ -25,7 +25,7 @@ pub(super) fn utilisation(runs: &[Run]) -> String {
     let mut svg = frame.open("Share of the cluster that is held over time, for each policy");
     for (index, run) in runs.iter().enumerate() {
         let top = frame.top + index as f64 * (STRIP + GAP);
-        let place = Strip { index, x, y: Scale::linear(1.0, top + STRIP, top), top, end };
+        let place = Strip { x, y: Scale::linear(1.0, top + STRIP, top), top, end };
         strip(&mut svg, run, &place, &frame);
     }
     frame.columns(&mut svg, &x, &x.time_marks());
@@ -34,7 +34,6 @@ pub(super) fn utilisation(runs: &[Run]) -> String {
 }
 
 struct Strip {
-    index: usize,
     x: Scale,
     y: Scale,
     top: f64,
@@ -64,7 +63,7 @@ fn strip(svg: &mut String, run: &Run, place: &Strip, frame: &Frame) {
     );
     let width = place.end / STEPS as f64;
     let at = |step: usize| place.x.place((step as f64 + 0.5) * width);
-    let colour = colour(place.index);
+    let colour = colour(run);
     for piece in pieces(&held) {
         let (Some(first), Some(last)) = (piece.first(), piece.last()) else { continue };
         let line = path(piece.iter().map(|(step, mean)| (at(*step), place.y.place(*mean))));
