@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   muster sim --generate ml:jobs=2000,seed=7 --policy all
   muster sim philly.csv.gz --cluster 80x8gpu --policy easy,muster --html out.html
-  muster sim KTH-SP2.swf --cluster 100cpu --policy easy,easy-sjbf --events one-by-one
+  muster sim KTH-SP2.swf --policy easy,easy-sjbf --events one-by-one
   muster sim plan.toml --cluster cluster.toml --by queue --csv > figures.csv
   muster sim --generate hpc:jobs=1000,seed=7 --write-trace hpc.csv
   muster sim --from-server --policy fifo,muster
@@ -56,11 +56,11 @@ pub(crate) struct SimArgs {
     /// The policies to compare; all for every one
     #[arg(long, short, value_name = "POLICY", value_delimiter = ',', default_value = "easy,muster", value_parser = policies, help_heading = "How it is played")]
     pub(crate) policy: Vec<Policies>,
-    /// What the planner is told about run times
-    #[arg(long, value_name = "FROM", value_enum, default_value_t = EstimatesArg::Limit, help_heading = "How it is played")]
+    /// What the planner is told about run times: limit, true or history
+    #[arg(long, value_name = "FROM", value_enum, hide_possible_values = true, default_value_t = EstimatesArg::Limit, help_heading = "How it is played")]
     pub(crate) estimates: EstimatesArg,
-    /// When the planner looks
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = EventsArg::Batched, help_heading = "How it is played")]
+    /// When the planner looks: batched, as a scheduler does, or one-by-one
+    #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true, default_value_t = EventsArg::Batched, help_heading = "How it is played")]
     pub(crate) events: EventsArg,
     /// What a job loses when it is stopped
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = amounts::duration, help_heading = "How it is played")]
@@ -100,11 +100,11 @@ pub(crate) enum By {
 /// See [`Estimates`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EstimatesArg {
-    /// The users' limits; true times where there are none
+    /// The users' limits.
     Limit,
-    /// The true times
+    /// The true times.
     True,
-    /// What jobs of the same user and queue took before
+    /// What jobs of the same user and queue took before.
     History,
 }
 
@@ -121,9 +121,9 @@ impl From<EstimatesArg> for Estimates {
 /// See [`Events`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EventsArg {
-    /// Once for all that happens at the same time, as a scheduler does
+    /// Once for all that happens at the same time.
     Batched,
-    /// After each single event
+    /// After each single event.
     OneByOne,
 }
 

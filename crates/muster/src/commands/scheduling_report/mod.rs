@@ -40,7 +40,6 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
             events: case.events,
             restart: case.restart,
             sample_every: sample_every(&trace.workload),
-            ..Settings::default()
         };
         let cluster = muster_replay::parse_cluster(case.cluster)?;
         let played = play(&trace.workload, &cluster, &case.policies, &settings)?;

@@ -46,7 +46,6 @@ fn replay_settings(args: &SimArgs, trace: &Trace) -> Replay {
         events: args.events.into(),
         restart: args.restart.into(),
         sample_every: sample_every(&trace.workload),
-        ..Replay::default()
     }
 }
 
