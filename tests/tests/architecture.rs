@@ -81,6 +81,20 @@ fn the_simulation_runs_on_the_store_alone_and_nothing_runs_on_it() {
 }
 
 #[test]
+fn the_replay_is_pure_and_plays_the_planner_itself() {
+    let dependencies = Dependencies::resolved();
+    let ours: Vec<String> =
+        dependencies.direct("muster-replay").intersection(dependencies.members()).cloned().collect();
+    assert_eq!(ours, ["muster-document", "muster-domain", "muster-planner"]);
+    links_none(
+        "muster-replay",
+        &["tokio", "futures", "rand", "hyper", "flate2", "muster-store", "muster-server"],
+    );
+    links_none("muster-replay", &DATABASES);
+    links_none("muster-replay", &HTTP_SERVERS);
+}
+
+#[test]
 fn only_the_stores_name_a_database_and_only_the_server_names_axum() {
     let dependencies = Dependencies::resolved();
     for package in dependencies.members() {

@@ -1,9 +1,9 @@
-//! Clusters as they are written: `80x8gpu` on a command line, or a file with nodes and queues.
+//! Clusters as they are written: `80x8gpu` on a command line, or a file with nodes.
 
 use std::collections::BTreeMap;
 
 use muster_document::amounts;
-use muster_domain::{Queue, QueueName, Resources};
+use muster_domain::Resources;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -85,8 +85,6 @@ fn add(group: &mut NodeGroup, word: &str) -> Result<(), String> {
 #[serde(deny_unknown_fields)]
 struct ClusterFile {
     nodes: Vec<NodesWritten>,
-    #[serde(default)]
-    queues: Vec<QueueWritten>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -106,24 +104,15 @@ struct NodesWritten {
     labels: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QueueWritten {
-    name: String,
-    #[serde(default)]
-    paused: bool,
-}
-
 fn one() -> u32 {
     1
 }
 
-/// Reads a file of nodes and queues, which is TOML.
+/// Reads a file of nodes, which is TOML.
 pub fn parse_cluster_file(text: &str) -> Result<Cluster, ClusterError> {
     let file: ClusterFile = toml::from_str(text).map_err(|error| ClusterError::File(error.to_string()))?;
     let nodes: Result<Vec<NodeGroup>, String> = file.nodes.into_iter().map(nodes).collect();
-    let queues = file.queues.into_iter().map(queue).collect();
-    Ok(Cluster { nodes: nodes.map_err(ClusterError::File)?, queues })
+    Ok(Cluster { nodes: nodes.map_err(ClusterError::File)?, ..Cluster::default() })
 }
 
 fn nodes(written: NodesWritten) -> Result<NodeGroup, String> {
@@ -142,10 +131,6 @@ fn nodes(written: NodesWritten) -> Result<NodeGroup, String> {
         return Err("a node has nothing; give it cpus, memory, gpus or counters".into());
     }
     Ok(NodeGroup { count: written.count, each, labels: written.labels })
-}
-
-fn queue(written: QueueWritten) -> Queue {
-    Queue { paused: written.paused, ..Queue::new(QueueName::new(written.name)) }
 }
 
 /// The cluster in one line, as [`parse_cluster`] reads it.
@@ -212,11 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn files_have_nodes_and_queues() {
-        let text = "[[nodes]]\ncount = 4\ngpus = 8\nmemory = \"64G\"\nlabels = { rack = \"b\" }\n[[queues]]\nname = \"lab\"\n";
+    fn files_have_groups_of_nodes() {
+        let text = "[[nodes]]\ncount = 4\ngpus = 8\nmemory = \"64G\"\nlabels = { rack = \"b\" }\n[[nodes]]\ncpus = 0.5\ncounters = { licence = 2 }\n";
         let cluster = parse_cluster_file(text).unwrap();
         assert_eq!((cluster.nodes[0].count, cluster.nodes[0].each.memory_mb), (4, 65_536));
-        assert_eq!(cluster.queues[0].name.to_string(), "lab");
+        assert_eq!((cluster.nodes[1].each.cpu_millis, cluster.nodes[1].each.counter("licence")), (500, 2));
         assert!(
             parse_cluster_file("[[nodes]]\ncount = 0\ngpus = 1")
                 .unwrap_err()

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use muster_replay::figures::Figures;
 use muster_replay::words::{digits, thousands};
 use muster_replay::{Estimates, Events};
 
@@ -20,7 +21,9 @@ they are read from the directory that `MUSTER_TRACES` names. Cases whose trace i
 *Wait* is all the time from submission to end in which a job did not get on: before its first start, after it was
 stopped, and what it had to do again. *JCT* is the time from submission to end. *Slowdown* is the bounded slowdown,
 max(1, JCT / max(10 s, run time)). *Used* is the share of the cluster that was held while jobs waited, *stops* is how often
-a running job was stopped for another, and *lost* is what that cost. All times are in seconds.
+a running job was stopped for another, and *lost* is what that cost in hours of one GPU or processor. *Fairness* is Jain's
+index over the mean slowdowns of queues, or of users where there is one queue. *Wait 9-32* is the mean wait of jobs that ask
+for 9 to 32 GPUs or processors. All times are in seconds.
 
 ";
 
@@ -121,7 +124,7 @@ fn case(text: &mut String, result: &Result) {
             number(total.jct_s.mean),
             number(total.bounded_slowdown.mean),
             figures.utilisation_under_demand * 100.0,
-            figures.fairness_queues,
+            fairness(figures),
             thousands(total.preemptions as i64),
             digits(figures.lost_unit_hours)
         );
@@ -162,6 +165,11 @@ fn references(text: &mut String, results: &[Result]) {
         );
     }
     text.push('\n');
+}
+
+/// Between queues, or between users where there is only one queue.
+fn fairness(figures: &Figures) -> f64 {
+    if figures.by_queue.len() > 1 { figures.fairness_queues } else { figures.fairness_users }
 }
 
 fn number(value: f64) -> String {
