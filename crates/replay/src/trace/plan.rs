@@ -39,15 +39,14 @@ impl Plan {
     /// Reads the text of a plan, which is TOML.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let file: PlanFile = toml::from_str(text).map_err(|error| TraceError::Plan(error.to_string()))?;
+        // Before anything is made: a short text can ask for more than there is memory.
+        if file.queues.iter().map(jobs).fold(0, u64::saturating_add) > MOST_JOBS as u64 {
+            return Err(TraceError::TooMany { most: MOST_JOBS });
+        }
         let mut queues = Vec::new();
-        let mut jobs = 0_usize;
         for class in &file.queues {
             for name in queue_names(class) {
                 for part in &class.jobs {
-                    jobs = jobs.saturating_add(part.count as usize);
-                    if jobs > MOST_JOBS || queues.len() > MOST_JOBS {
-                        return Err(TraceError::TooMany { most: MOST_JOBS });
-                    }
                     queues.push(source(&name, part).map_err(TraceError::Plan)?);
                 }
             }
@@ -97,12 +96,17 @@ impl Source {
     }
 }
 
+/// How many jobs come of a class of queues; what comes to none counts as one, for it takes room as well.
+fn jobs(class: &QueueClass) -> u64 {
+    let each = class.jobs.iter().map(|part| u64::from(part.count.max(1))).fold(0, u64::saturating_add);
+    each.max(1).saturating_mul(u64::from(class.count))
+}
+
 fn queue_names(class: &QueueClass) -> Vec<String> {
     if class.count == 1 {
         return vec![class.name.clone()];
     }
-    let most = u32::try_from(MOST_JOBS).unwrap_or(u32::MAX);
-    (1..=class.count.min(most)).map(|number| format!("{}-{number}", class.name)).collect()
+    (1..=class.count).map(|number| format!("{}-{number}", class.name)).collect()
 }
 
 fn source(queue: &str, part: &JobClass) -> Result<Source, String> {

@@ -71,7 +71,7 @@ fn mistakes_in_tables_are_named_with_their_line() {
 #[test]
 fn the_standard_workload_format() {
     let text = "; Version: 2\n; MaxProcs: 128\n\
-                1 0 5 100 4 -1 -1 4 200 -1 1 3 1 -1 2 -1 -1 -1\n\
+                1 0 5 100 4 -1 -1 6 200 -1 1 3 1 -1 2 -1 -1 -1\n\
                 2 10 5 -1 4 -1 -1 4 200 -1 0 3 1 -1 2 -1 -1 -1\n\
                 3 5 5 60 -1 -1 -1 8 -1 -1 1 4 1 -1 -1 -1 -1 -1\n";
     assert_eq!(recognise(text), Format::Swf);
@@ -146,6 +146,8 @@ fn mistakes_in_plans_are_said() {
             "[[queues]]\nname = \"a\"\ncount = 4000000000\njobs = [{ run = 1, count = 4000000000 }]",
             "more than",
         ),
+        ("[[queues]]\nname = \"a\"\ncount = 4000000000\njobs = []", "more than"),
+        ("[[queues]]\nname = \"a\"\ncount = 4000000000\njobs = [{ run = 1, count = 0 }]", "more than"),
     ] {
         let error = read(text, 0).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
