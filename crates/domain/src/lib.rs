@@ -12,6 +12,7 @@ pub mod health;
 pub mod ids;
 pub mod invariants;
 pub mod job;
+pub mod kept_room;
 pub mod lifecycle;
 pub mod limits;
 pub mod phase;
@@ -34,6 +35,7 @@ pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round};
+pub use kept_room::{Entrant, KeptRoom, Turn, Unit};
 pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
 };

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::health::Health;
 use crate::ids::WorkerId;
+use crate::kept_room::KeptRoom;
 use crate::resources::Resources;
 use crate::time::{Span, Timestamp};
 
@@ -46,6 +47,9 @@ pub struct Worker {
     /// Ports that it keeps free for gangs.
     #[serde(default)]
     pub ports: Ports,
+    /// Room for work that goes first and does not fit yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptRoom>,
 }
 
 /// Ports that a worker keeps free for tasks of gangs.
@@ -71,7 +75,13 @@ impl Worker {
         // What was promised to a task that has not come for it yet stays promised.
         let open = earlier.ports.promised.iter().filter(|port| self.ports.kept.contains(port));
         let ports = Ports { promised: open.copied().collect(), kept: self.ports.kept };
-        Self { registered_at: earlier.registered_at, health: earlier.health.clone(), ports, ..self }
+        Self {
+            registered_at: earlier.registered_at,
+            health: earlier.health.clone(),
+            kept: earlier.kept.clone(),
+            ports,
+            ..self
+        }
     }
 
     /// Takes note of the ports that the worker keeps free now; one that was promised and that it no longer
@@ -142,6 +152,7 @@ mod tests {
             registered_at: Timestamp::default(),
             health: Health::default(),
             ports: Ports { kept: kept.to_vec(), promised: Vec::new() },
+            kept: None,
         }
     }
 

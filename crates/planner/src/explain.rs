@@ -76,6 +76,7 @@ mod tests {
             slots: None,
             tags: BTreeSet::new(),
             wants: 0,
+            kept: None,
         }
     }
 

@@ -97,7 +97,7 @@ fn shortfalls(need: &Resources, free: &Resources, slots: Option<u32>) -> Vec<Sho
 mod tests {
     use std::collections::BTreeSet;
 
-    use muster_domain::{GangId, Requirement};
+    use muster_domain::{GangId, Requirement, Unit};
 
     use super::*;
 
@@ -114,12 +114,13 @@ mod tests {
             slots: None,
             tags: BTreeSet::new(),
             wants: 0,
+            kept: None,
         }
     }
 
     fn gang(tasks: u32, vram_mb: u64) -> GangCandidate {
         GangCandidate {
-            id: GangId::from_random([1; 16]),
+            unit: Unit::Gang(GangId::from_random([1; 16])),
             tasks,
             least: tasks,
             per_worker: 1,
@@ -128,6 +129,7 @@ mod tests {
             requirement: Requirement { resources: vram(vram_mb), tags: BTreeSet::new() },
             limits: Vec::new(),
             avoid: Vec::new(),
+            ends: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_domain::{Dimension, Requirement, Resources, Shortfall, WorkerId};
+use muster_domain::{Dimension, Entrant, KeptRoom, Requirement, Resources, Shortfall, WorkerId};
 
 /// A worker as a pass sees it. The pass counts what it places against `used`, `running` and `wants`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct WorkerView {
     pub tags: BTreeSet<String>,
     /// How many jobs it asks for now.
     pub wants: u32,
+    /// Room for work that goes first and does not fit yet.
+    pub kept: Option<KeptRoom>,
 }
 
 impl WorkerView {
@@ -46,6 +48,22 @@ impl WorkerView {
     pub fn shortfalls_ever(&self, need: &Requirement) -> Vec<Shortfall> {
         let Some(total) = &self.total else { return Vec::new() };
         need.resources.shortfalls(total)
+    }
+
+    /// Whether the room that it keeps for others allows this one.
+    pub fn admits(&self, entrant: &Entrant<'_>) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.admits(entrant))
+    }
+
+    /// Counts one that enters beside the room that is kept; whether less of that is left for others.
+    pub fn enter(&mut self, entrant: &Entrant<'_>) -> bool {
+        self.kept.as_mut().is_some_and(|kept| kept.enter(entrant))
+    }
+
+    /// Gives back what one job held.
+    pub(crate) fn leave(&mut self, held: &Resources) {
+        self.used = self.used.minus(held);
+        self.running = self.running.saturating_sub(1);
     }
 
     /// Counts a placed job.

@@ -6,15 +6,17 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use muster_domain::{GangId, Requirement, Resources, WorkerId};
+use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Turn, Unit, WorkerId};
 
 use crate::fit::WorkerView;
+use crate::order::Order;
 use crate::score::{self, Key, Scoring};
 
 /// A gang that waits for placement, reduced to what placement looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GangCandidate {
-    pub id: GangId,
+    /// The gang; or a job outside gangs, where room is sought for it as for a gang of one.
+    pub unit: Unit,
     /// Tasks that are to be placed (those that have not ended).
     pub tasks: u32,
     /// The fewest that a round may start with; as many as `tasks` when all must start.
@@ -30,12 +32,32 @@ pub struct GangCandidate {
     pub limits: Vec<usize>,
     /// Workers that failed it or did not claim: used only as far as it cannot start without them.
     pub avoid: Vec<WorkerId>,
+    /// When it will have ended if it starts now; `None` when nobody can say.
+    pub ends: Option<Timestamp>,
 }
 
 impl GangCandidate {
-    /// Sorts first what goes first: large gangs, since they find room the least often.
-    pub fn key(&self) -> (Reverse<u32>, Reverse<i32>, u64, GangId) {
-        (Reverse(self.tasks), Reverse(self.priority), self.seq, self.id)
+    /// The gang, when it is one.
+    pub const fn gang(&self) -> Option<GangId> {
+        match self.unit {
+            Unit::Gang(id) => Some(id),
+            Unit::Job(_) => None,
+        }
+    }
+
+    /// Sorts first what goes first.
+    pub fn key(&self, order: Order) -> (Reverse<u32>, Turn, Unit) {
+        let tasks = if order == Order::LargestGang { self.tasks } else { 0 };
+        (Reverse(tasks), Turn::new(self.priority, self.seq), self.unit)
+    }
+
+    pub(crate) fn entrant(&self) -> Entrant<'_> {
+        Entrant {
+            unit: self.unit,
+            turn: Turn::new(self.priority, self.seq),
+            need: &self.requirement.resources,
+            ends: self.ends,
+        }
     }
 
     /// The fewest tasks that make a round; at least one.
@@ -65,13 +87,12 @@ pub fn place_gangs(
     workers: &[WorkerView],
     limits: &[u32],
     gangs: &[GangCandidate],
-    scoring: Scoring,
+    (scoring, order): (Scoring, Order),
 ) -> Vec<GangPlacement> {
     let mut pass = Pass::new(workers, limits, scoring);
-    let mut order: Vec<usize> = (0..gangs.len()).collect();
-    order.sort_by_key(|index| gangs[*index].key());
-    order
-        .into_iter()
+    let mut line: Vec<usize> = (0..gangs.len()).collect();
+    line.sort_by_key(|index| gangs[*index].key(order));
+    line.into_iter()
         .filter_map(|candidate| {
             let workers = pass.place(&gangs[candidate])?;
             Some(GangPlacement { candidate, workers })
@@ -113,7 +134,12 @@ impl Host {
             return gang.most_on_one();
         }
         let slots = self.view.slots.map(|slots| slots.saturating_sub(self.view.running));
-        capacity(&self.free, slots, &gang.requirement.resources, gang.most_on_one())
+        let (need, most) = (&gang.requirement.resources, gang.most_on_one());
+        let room = capacity(&self.free, slots, need, most);
+        match self.view.kept.as_ref().filter(|kept| !kept.is_open_to(&gang.entrant())) {
+            Some(kept) => room.min(capacity(&kept.spare, kept.spare_slots, need, most)),
+            None => room,
+        }
     }
 
     fn refresh(&mut self, scoring: Scoring) {
@@ -133,17 +159,20 @@ struct Offer {
     worker: usize,
 }
 
-struct Pass<'a> {
+pub(crate) struct Pass<'a> {
     hosts: Vec<Host>,
     positions: HashMap<WorkerId, usize>,
     limits: Vec<u32>,
     scoring: Scoring,
+    /// Whether any worker keeps room.
+    keeping: bool,
     /// Room only shrinks during a pass: no more tasks than this fit, of this need with so many on a worker.
+    /// Empty when room is kept, because then it matters who asks.
     at_most: HashMap<(&'a Requirement, u32), u64>,
 }
 
 impl<'a> Pass<'a> {
-    fn new(workers: &[WorkerView], limits: &[u32], scoring: Scoring) -> Self {
+    pub(crate) fn new(workers: &[WorkerView], limits: &[u32], scoring: Scoring) -> Self {
         let mut names: Vec<usize> = (0..workers.len()).collect();
         names.sort_by(|a, b| workers[*a].id.cmp(&workers[*b].id));
         let mut hosts: Vec<Host> = workers
@@ -158,11 +187,12 @@ impl<'a> Pass<'a> {
         }
         let positions =
             workers.iter().enumerate().filter_map(|(index, view)| Some((view.id.clone()?, index))).collect();
-        Self { hosts, positions, limits: limits.to_vec(), scoring, at_most: HashMap::new() }
+        let keeping = workers.iter().any(|worker| worker.kept.is_some());
+        Self { hosts, positions, limits: limits.to_vec(), scoring, keeping, at_most: HashMap::new() }
     }
 
     /// The workers of the gang's tasks, taken; `None` when it does not fit.
-    fn place(&mut self, gang: &'a GangCandidate) -> Option<Vec<usize>> {
+    pub(crate) fn place(&mut self, gang: &'a GangCandidate) -> Option<Vec<usize>> {
         let allowed = self.allowed(gang).min(gang.tasks);
         let known = (&gang.requirement, gang.most_on_one());
         let hopeless = self.at_most.get(&known).is_some_and(|room| *room < u64::from(gang.fewest()));
@@ -174,7 +204,9 @@ impl<'a> Pass<'a> {
             offers.iter().filter(|o| avoided || !o.avoided).map(|o| u64::from(o.tasks.0)).sum()
         };
         let all = room(true);
-        self.at_most.insert(known, all);
+        if !self.keeping {
+            self.at_most.insert(known, all);
+        }
         if all < u64::from(gang.fewest()) {
             return None;
         }
@@ -185,7 +217,7 @@ impl<'a> Pass<'a> {
     }
 
     /// How many tasks the limits let start.
-    fn allowed(&self, gang: &GangCandidate) -> u32 {
+    pub(crate) fn allowed(&self, gang: &GangCandidate) -> u32 {
         let each = |limit: &usize| -> Option<u32> {
             let times = gang.limits.iter().filter(|other| *other == limit).count() as u32;
             self.limits.get(*limit).map(|left| left / times.max(1))
@@ -212,6 +244,7 @@ impl<'a> Pass<'a> {
             let host = &mut self.hosts[offer.worker];
             for _ in 0..tasks {
                 host.view.take(&gang.requirement);
+                host.view.enter(&gang.entrant());
                 workers.push(offer.worker);
             }
             host.refresh(self.scoring);

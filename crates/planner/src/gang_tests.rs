@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+const BY_SIZE: (Scoring, Order) = (Scoring::BestFit, Order::LargestGang);
+
 fn vram(vram_mb: u64) -> Resources {
     Resources { vram_mb, ..Resources::default() }
 }
@@ -19,6 +21,7 @@ fn worker(name: &str, total: Resources) -> WorkerView {
         slots: None,
         tags: BTreeSet::new(),
         wants: 0,
+        kept: None,
     }
 }
 
@@ -30,7 +33,7 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&seq.to_be_bytes());
     GangCandidate {
-        id: GangId::from_random(bytes),
+        unit: Unit::Gang(GangId::from_random(bytes)),
         tasks,
         least: tasks,
         per_worker: 1,
@@ -39,12 +42,13 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
         requirement: Requirement { resources: need, tags: BTreeSet::new() },
         limits: Vec::new(),
         avoid: Vec::new(),
+        ends: None,
     }
 }
 
 /// Which gangs are placed (by age) and where.
 fn placed(workers: &[WorkerView], gangs: &[GangCandidate]) -> Vec<(u64, Vec<String>)> {
-    named(workers, gangs, &place_gangs(workers, &[], gangs, Scoring::BestFit))
+    named(workers, gangs, &place_gangs(workers, &[], gangs, BY_SIZE))
 }
 
 fn named(
@@ -66,6 +70,15 @@ fn size_then_priority_then_age_decides_who_goes_first() {
     let gangs = [gang(2, 2, 1), gang(3, 4, 10), gang(4, 4, 1), gang(1, 4, 1)];
     let order: Vec<u64> = placed(&workers(4, 8000), &gangs).into_iter().map(|(seq, _)| seq).collect();
     assert_eq!(order, [3, 1, 4, 2]);
+}
+
+#[test]
+fn priority_then_age_decides_unless_size_is_asked_for() {
+    let gang = |seq, tasks, priority| GangCandidate { priority, ..gang(seq, tasks, vram(1)) };
+    let gangs = [gang(2, 2, 1), gang(3, 4, 10), gang(4, 8, 1), gang(1, 4, 1)];
+    let placements = place_gangs(&workers(8, 8000), &[], &gangs, (Scoring::BestFit, Order::Turn));
+    let order: Vec<u64> = placements.iter().map(|placement| gangs[placement.candidate].seq).collect();
+    assert_eq!(order, [3, 1, 2, 4]);
 }
 
 #[test]
@@ -108,7 +121,7 @@ fn the_smallest_workers_that_fit_are_taken_and_tasks_follow_their_names() {
     let sizes = [("d", 9000), ("c", 4000), ("b", 5000), ("a", 20_000)];
     let cluster: Vec<WorkerView> = sizes.iter().map(|(name, size)| worker(name, vram(*size))).collect();
     assert_eq!(placed(&cluster, &[gang(1, 2, vram(4500))]), [(1, names(&["b", "d"]))]);
-    let spread = place_gangs(&cluster, &[], &[gang(1, 2, vram(4500))], Scoring::Spread);
+    let spread = place_gangs(&cluster, &[], &[gang(1, 2, vram(4500))], (Scoring::Spread, Order::Turn));
     assert_eq!(named(&cluster, &[gang(1, 2, vram(4500))], &spread), [(1, names(&["a", "b"]))]);
 }
 
@@ -160,7 +173,7 @@ fn limits_count_every_task_and_are_shared_by_the_gangs_of_a_pass() {
     let limited = |seq, tasks| GangCandidate { limits: vec![0], ..gang(seq, tasks, vram(1)) };
     let cluster = workers(9, 8000);
     let seqs = |gangs: &[GangCandidate], limits: &[u32]| -> Vec<(u64, usize)> {
-        let placements = place_gangs(&cluster, limits, gangs, Scoring::BestFit);
+        let placements = place_gangs(&cluster, limits, gangs, BY_SIZE);
         placements.iter().map(|p| (gangs[p.candidate].seq, p.workers.len())).collect()
     };
     assert_eq!(seqs(&[limited(1, 3), limited(2, 2), limited(3, 2)], &[5]), [(1, 3), (2, 2)]);
@@ -184,7 +197,7 @@ fn a_thousand_gangs_on_ten_thousand_workers_are_one_short_pass() {
             GangCandidate { per_worker: 1 + (seq % 3) as u32, ..gang(seq, 8 + (seq % 64) as u32, need) }
         })
         .collect();
-    let placements = place_gangs(&cluster, &[], &gangs, Scoring::BestFit);
+    let placements = place_gangs(&cluster, &[], &gangs, BY_SIZE);
     assert_eq!(placements.len(), 500);
 }
 
@@ -270,7 +283,7 @@ fn check(
     let mut cluster = cluster.to_vec();
     let mut limits = limits.to_vec();
     let mut order: Vec<usize> = (0..gangs.len()).collect();
-    order.sort_by_key(|index| gangs[*index].key());
+    order.sort_by_key(|index| gangs[*index].key(Order::LargestGang));
     let mut remaining = placements.iter().peekable();
     for index in order {
         let gang = &gangs[index];
@@ -302,7 +315,7 @@ fn check(
 
 fn numbered(gangs: Vec<GangCandidate>) -> Vec<GangCandidate> {
     let each = gangs.into_iter().zip(0..);
-    each.map(|(other, seq)| GangCandidate { id: gang(seq, 1, vram(0)).id, seq, ..other }).collect()
+    each.map(|(other, seq)| GangCandidate { unit: gang(seq, 1, vram(0)).unit, seq, ..other }).collect()
 }
 
 proptest! {
@@ -322,7 +335,7 @@ proptest! {
             gang.requirement.resources = needs[index % needs.len()].clone();
         }
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let placements = place_gangs(&cluster, &limits, &gangs, scoring);
+        let placements = place_gangs(&cluster, &limits, &gangs, (scoring, Order::LargestGang));
         check(&cluster, &limits, &gangs, &placements)?;
     }
 
@@ -338,7 +351,7 @@ proptest! {
     ) {
         let gangs = numbered(gangs);
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], &gangs, scoring));
+        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], &gangs, (scoring, Order::LargestGang)));
         prop_assert_eq!(by_name(&cluster), by_name(&shuffled));
     }
 }

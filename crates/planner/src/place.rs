@@ -31,8 +31,10 @@ pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
     let mut wanted: u64 = workers.iter().map(|worker| u64::from(worker.wants)).sum();
     let mut order: Vec<usize> = (0..view.candidates.len()).collect();
     order.sort_by_key(|index| view.candidates[*index].key());
-    // Room only shrinks during a pass, so a requirement that found none need not be tried again.
+    // Room only shrinks during a pass, so a requirement that found none need not be tried again, unless who
+    // asks makes a difference.
     let mut hopeless: HashSet<&Requirement> = HashSet::new();
+    let keeping = workers.iter().any(|worker| worker.kept.is_some());
     let mut limits = view.limits.clone();
     let mut placements = Vec::new();
     for index in order {
@@ -46,10 +48,13 @@ pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
             continue;
         }
         let Some(chosen) = best(&workers, candidate, scoring) else {
-            hopeless.insert(need);
+            if !keeping {
+                hopeless.insert(need);
+            }
             continue;
         };
         workers[chosen].take(need);
+        workers[chosen].enter(&candidate.entrant());
         for limit in &candidate.limits {
             if let Some(left) = limits.get_mut(*limit) {
                 *left -= 1;
@@ -62,15 +67,15 @@ pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
 }
 
 fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Option<usize> {
-    let need = &candidate.requirement;
+    let (need, entrant) = (&candidate.requirement, candidate.entrant());
     let avoided =
         |worker: &WorkerView| worker.id.as_ref().is_some_and(|id: &WorkerId| candidate.avoid.contains(id));
-    (0..workers.len()).filter(|index| workers[*index].wants > 0 && workers[*index].has_room_for(need)).min_by(
-        |a, b| {
-            let (a, b) = (&workers[*a], &workers[*b]);
-            avoided(a).cmp(&avoided(b)).then_with(|| score::compare(scoring, a, b))
-        },
-    )
+    let takes =
+        |worker: &WorkerView| worker.wants > 0 && worker.has_room_for(need) && worker.admits(&entrant);
+    (0..workers.len()).filter(|index| takes(&workers[*index])).min_by(|a, b| {
+        let (a, b) = (&workers[*a], &workers[*b]);
+        avoided(a).cmp(&avoided(b)).then_with(|| score::compare(scoring, a, b))
+    })
 }
 
 #[cfg(test)]
@@ -95,6 +100,7 @@ mod tests {
             slots: None,
             tags: BTreeSet::new(),
             wants,
+            kept: None,
         }
     }
 
@@ -108,6 +114,7 @@ mod tests {
             requirement: need(memory_mb),
             limits: Vec::new(),
             avoid: Vec::new(),
+            ends: None,
         }
     }
 

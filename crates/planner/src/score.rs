@@ -84,6 +84,7 @@ mod tests {
             slots: Some(4),
             tags: BTreeSet::new(),
             wants: 1,
+            kept: None,
         }
     }
 

@@ -1,0 +1,159 @@
+//! Room on a worker that is kept for work which goes first and does not fit yet.
+//!
+//! Guarantee: whoever enters such a worker is gone before the room is wanted, leaves enough of it, or goes
+//! before the one that it is kept for.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{GangId, JobId};
+use crate::resources::Resources;
+use crate::time::Timestamp;
+
+/// What is decided upon as one: a job outside gangs, or a whole gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Unit {
+    #[serde(rename = "job")]
+    Job(JobId),
+    #[serde(rename = "gang")]
+    Gang(GangId),
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(id) => id.fmt(f),
+            Self::Gang(id) => id.fmt(f),
+        }
+    }
+}
+
+/// The place of a unit in the line: what sorts first goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    priority: Reverse<i32>,
+    seq: u64,
+}
+
+impl Turn {
+    pub const fn new(priority: i32, seq: u64) -> Self {
+        Self { priority: Reverse(priority), seq }
+    }
+}
+
+/// Room that one worker keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRoom {
+    pub unit: Unit,
+    /// The priority and the number of the unit, which say who goes before it.
+    pub priority: i32,
+    pub seq: u64,
+    /// What is kept, for so many tasks.
+    pub tasks: u32,
+    pub resources: Resources,
+    /// When the unit is expected to start; `None` when nobody can say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// What those may take that stay longer.
+    #[serde(default)]
+    pub spare: Resources,
+    /// How many of those may come; `None` is unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_slots: Option<u32>,
+}
+
+/// Somebody who would enter a worker that keeps room.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrant<'a> {
+    pub unit: Unit,
+    pub turn: Turn,
+    pub need: &'a Resources,
+    /// When it will have ended; `None` when nobody can say.
+    pub ends: Option<Timestamp>,
+}
+
+impl KeptRoom {
+    /// Whether the entrant need not care: the room is its own, it goes first, or it is gone in time.
+    pub fn is_open_to(&self, entrant: &Entrant<'_>) -> bool {
+        let in_time = entrant.ends.zip(self.until).is_some_and(|(ends, until)| ends <= until);
+        self.unit == entrant.unit || entrant.turn < Turn::new(self.priority, self.seq) || in_time
+    }
+
+    pub fn admits(&self, entrant: &Entrant<'_>) -> bool {
+        let spare = self.spare_slots != Some(0) && entrant.need.fits_in(&self.spare);
+        self.is_open_to(entrant) || spare
+    }
+
+    /// Counts one that was admitted; whether that changed anything.
+    pub fn enter(&mut self, entrant: &Entrant<'_>) -> bool {
+        if self.is_open_to(entrant) {
+            return false;
+        }
+        self.spare = self.spare.minus(entrant.need);
+        self.spare_slots = self.spare_slots.map(|slots| slots.saturating_sub(1));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(memory_mb: u64) -> Resources {
+        Resources { memory_mb, ..Resources::default() }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn kept() -> KeptRoom {
+        KeptRoom {
+            unit: Unit::Job(JobId::from_random([1; 16])),
+            priority: 5,
+            seq: 10,
+            tasks: 1,
+            resources: memory(100),
+            until: Some(at(60)),
+            spare: memory(30),
+            spare_slots: None,
+        }
+    }
+
+    fn entrant(need: &Resources, ends: Option<Timestamp>) -> Entrant<'_> {
+        Entrant { unit: Unit::Job(JobId::from_random([2; 16])), turn: Turn::new(5, 11), need, ends }
+    }
+
+    #[test]
+    fn those_who_end_in_time_or_leave_the_room_may_enter() {
+        let (small, large) = (memory(30), memory(31));
+        assert!(kept().admits(&entrant(&large, Some(at(60)))));
+        assert!(!kept().admits(&entrant(&large, Some(at(61)))));
+        assert!(!kept().admits(&entrant(&large, None)));
+        assert!(kept().admits(&entrant(&small, None)));
+    }
+
+    #[test]
+    fn those_who_go_first_and_the_one_it_is_kept_for_may_enter() {
+        let need = memory(100);
+        let later = entrant(&need, None);
+        assert!(kept().admits(&Entrant { unit: kept().unit, ..later }));
+        assert!(kept().admits(&Entrant { turn: Turn::new(6, 99), ..later }));
+        assert!(kept().admits(&Entrant { turn: Turn::new(5, 9), ..later }));
+        assert!(!kept().admits(&Entrant { turn: Turn::new(4, 9), ..later }));
+    }
+
+    #[test]
+    fn what_stays_longer_uses_up_what_is_spare() {
+        let (mut room, need) = (kept(), memory(20));
+        assert!(!room.enter(&entrant(&need, Some(at(10)))));
+        assert!(room.enter(&entrant(&need, None)));
+        assert!(!room.admits(&entrant(&need, None)));
+        let mut bounded = KeptRoom { spare_slots: Some(1), ..kept() };
+        let nothing = memory(0);
+        assert!(bounded.admits(&entrant(&nothing, None)) && bounded.enter(&entrant(&nothing, None)));
+        assert!(!bounded.admits(&entrant(&nothing, None)));
+    }
+}

@@ -1,0 +1,106 @@
+//! When and where work that does not fit now will start, from when others will have ended.
+//!
+//! Guarantees: the time is the earliest at which the work fits, as far as ends are known; the room that is
+//! named is enough for all of it; what others may take beside it never touches that room.
+
+use std::collections::BTreeMap;
+
+use muster_domain::{KeptRoom, Resources, Timestamp};
+
+use crate::fit::WorkerView;
+use crate::gang::{GangCandidate, Pass};
+use crate::score::Scoring;
+
+/// A job that holds room on a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occupant {
+    /// Position of the worker.
+    pub worker: usize,
+    pub held: Resources,
+    /// When it will have ended; `None` when nobody can say.
+    pub ends: Option<Timestamp>,
+}
+
+/// Where a unit will start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prospect {
+    /// `None` when it has to wait for somebody whose end is not known.
+    pub at: Option<Timestamp>,
+    /// The room to keep, by position of the worker.
+    pub rooms: BTreeMap<usize, KeptRoom>,
+}
+
+/// Foresees the start of a unit; `None` when it does not fit even when nobody else is left.
+pub fn prospect(
+    workers: &[WorkerView],
+    occupants: &[Occupant],
+    unit: &GangCandidate,
+    scoring: Scoring,
+) -> Option<Prospect> {
+    let mut ends: Vec<Timestamp> = occupants.iter().filter_map(|occupant| occupant.ends).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let fits_at = |at: Timestamp| places(&left_at(workers, occupants, Some(at)), unit, scoring).is_some();
+    let index = ends.partition_point(|at| !fits_at(*at));
+    let at = ends.get(index).copied();
+    let rooms = rooms(&left_at(workers, occupants, at), unit, scoring, at)?;
+    Some(Prospect { at, rooms })
+}
+
+/// The workers with only those left that end after `at`; with nobody left at the end of all time.
+fn left_at(workers: &[WorkerView], occupants: &[Occupant], at: Option<Timestamp>) -> Vec<WorkerView> {
+    let mut left = workers.to_vec();
+    let gone = |occupant: &&Occupant| at.is_none_or(|at| occupant.ends.is_some_and(|ends| ends <= at));
+    for occupant in occupants.iter().filter(gone) {
+        if let Some(worker) = left.get_mut(occupant.worker) {
+            worker.leave(&occupant.held);
+        }
+    }
+    left
+}
+
+pub(crate) fn places(workers: &[WorkerView], unit: &GangCandidate, scoring: Scoring) -> Option<Vec<usize>> {
+    let whole = GangCandidate { limits: Vec::new(), ..unit.clone() };
+    Pass::new(workers, &[], scoring).place(&whole)
+}
+
+/// The room that the unit takes on these workers.
+pub(crate) fn rooms(
+    workers: &[WorkerView],
+    unit: &GangCandidate,
+    scoring: Scoring,
+    until: Option<Timestamp>,
+) -> Option<BTreeMap<usize, KeptRoom>> {
+    let mut tasks: BTreeMap<usize, u32> = BTreeMap::new();
+    for worker in places(workers, unit, scoring)? {
+        *tasks.entry(worker).or_default() += 1;
+    }
+    Some(
+        tasks
+            .into_iter()
+            .map(|(worker, tasks)| (worker, room(&workers[worker], unit, tasks, until)))
+            .collect(),
+    )
+}
+
+fn room(worker: &WorkerView, unit: &GangCandidate, tasks: u32, until: Option<Timestamp>) -> KeptRoom {
+    let mut resources = Resources::default();
+    for _ in 0..tasks {
+        resources.add(&unit.requirement.resources);
+    }
+    let free = worker.total.as_ref().map(|total| total.minus(&worker.used)).unwrap_or_default();
+    KeptRoom {
+        unit: unit.unit,
+        priority: unit.priority,
+        seq: unit.seq,
+        tasks,
+        spare: free.minus(&resources),
+        spare_slots: worker.slots.map(|slots| slots.saturating_sub(worker.running).saturating_sub(tasks)),
+        resources,
+        until,
+    }
+}
+
+#[cfg(test)]
+#[path = "prospect_tests.rs"]
+pub(crate) mod tests;
