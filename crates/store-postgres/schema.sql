@@ -114,7 +114,9 @@ CREATE TABLE workers (
     -- JSON; how jobs fared on the worker lately.
     health text,
     -- JSON of the ports that it keeps for gangs.
-    ports text COLLATE "C"
+    ports text COLLATE "C",
+    -- JSON of the room that it keeps for work which goes first and does not fit yet.
+    kept text COLLATE "C"
 ) WITH (fillfactor = 50);
 
 CREATE TABLE events (

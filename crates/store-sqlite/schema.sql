@@ -115,7 +115,9 @@ CREATE TABLE workers (
     -- JSON; how jobs fared on the worker lately.
     health TEXT,
     -- JSON of the ports that it keeps for gangs.
-    ports text
+    ports text,
+    -- JSON of the room that it keeps for work which goes first and does not fit yet.
+    kept text
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (

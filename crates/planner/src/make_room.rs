@@ -27,6 +27,10 @@ pub struct Victim {
 }
 
 impl Victim {
+    pub(crate) const fn new(unit: Unit, priority: i32) -> Self {
+        Self { unit, priority, borrows: false, cost: 0, holds: Vec::new() }
+    }
+
     /// Sorts first who is stopped first.
     fn key(&self) -> (i32, bool, u64, usize, Unit) {
         (self.priority, !self.borrows, self.cost, self.holds.len(), self.unit)
@@ -35,9 +39,9 @@ impl Victim {
 
 /// Who stops, and the room that comes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeRoom {
-    /// Positions in the list of victims, in the order in which they were chosen.
-    pub victims: Vec<usize>,
+pub struct MadeRoom<V = usize> {
+    /// Positions in the list of victims, or their names, in the order in which they were chosen.
+    pub victims: Vec<V>,
     /// The room to keep until it is there, by position of the worker.
     pub rooms: BTreeMap<usize, KeptRoom>,
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::{KeptRoom, Resources, Timestamp};
+use muster_domain::{KeptRoom, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, Pass};
@@ -19,6 +19,32 @@ pub struct Occupant {
     pub held: Resources,
     /// When it will have ended; `None` when nobody can say.
     pub ends: Option<Timestamp>,
+    /// Itself, or its gang.
+    pub unit: Unit,
+    pub priority: i32,
+    /// Since when it runs; `None` when it does not run yet.
+    pub since: Option<Timestamp>,
+    /// When it saved its work last.
+    pub saved: Option<Timestamp>,
+    /// It was told to stop.
+    pub stopping: bool,
+    pub preemptible: bool,
+    /// Uses more than its queue owns.
+    pub borrows: bool,
+}
+
+impl Occupant {
+    /// What would be lost if it stopped now: seconds since it saved its work, times what it holds.
+    pub(crate) fn cost(&self, now: Timestamp) -> u64 {
+        let unsaved = self.saved.max(self.since).map_or(0, |saved| now.since(saved).as_micros() / 1_000_000);
+        let weight = match (self.held.gpus, self.held.cpu_millis) {
+            (0, 0) => 1,
+            (0, millis) => millis.div_ceil(1000),
+            // A GPU counts as much as the cores that usually come with it.
+            (gpus, _) => gpus.saturating_mul(16),
+        };
+        (unsaved as u64).saturating_mul(weight)
+    }
 }
 
 /// Where a unit will start.

@@ -11,7 +11,7 @@ fn gpus(gpus: u64) -> Resources {
     Resources { gpus, ..Resources::default() }
 }
 
-fn at(seconds: u64) -> Timestamp {
+pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(seconds as i64 * 1_000_000)
 }
 
@@ -43,8 +43,19 @@ pub(crate) fn unit(tasks: u32, need: u64) -> GangCandidate {
     }
 }
 
-fn occupant(worker: usize, held: u64, ends: Option<u64>) -> Occupant {
-    Occupant { worker, held: gpus(held), ends: ends.map(at) }
+pub(crate) fn occupant(worker: usize, held: u64, ends: Option<u64>) -> Occupant {
+    Occupant {
+        worker,
+        held: gpus(held),
+        ends: ends.map(at),
+        unit: Unit::Job(JobId::from_random([1; 16])),
+        priority: 0,
+        since: Some(at(0)),
+        saved: None,
+        stopping: false,
+        preemptible: true,
+        borrows: false,
+    }
 }
 
 #[test]
@@ -132,7 +143,7 @@ proptest! {
             if worker.has_room_for(&requirement) && worker.admits(&entrant) {
                 worker.take(&requirement);
                 worker.enter(&entrant);
-                occupants.push(Occupant { worker: index, held: need.clone(), ends: entrant.ends });
+                occupants.push(Occupant { ends: entrant.ends, ..occupant(index, amount, None) });
             }
         }
         let then = left_at(&now, &occupants, found.at);

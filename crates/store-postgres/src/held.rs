@@ -26,6 +26,15 @@ impl PostgresTx {
         rows.iter().map(read).collect()
     }
 
+    pub(crate) async fn select_held(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs \
+             WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ANY($1)"
+        );
+        let rows = self.query("read held jobs", &sql, &[&worker_names(workers)]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
     pub(crate) async fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs WHERE status = 'preempting' AND worker_id = ANY($1) ORDER BY seq"

@@ -58,6 +58,18 @@ impl PostgresTx {
         self.remember_all(row::read_jobs(&rows)?)
     }
 
+    pub(crate) async fn select_heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>> {
+        let ids: Vec<i64> = shapes.iter().map(|shape| shape.0).collect();
+        let sql = format!(
+            "SELECT jobs.* FROM unnest($1::bigint[]) AS wanted (shape) CROSS JOIN LATERAL ( \
+                 SELECT {JOB_COLUMNS} FROM jobs \
+                 WHERE status = 'pending' AND jobs.shape = wanted.shape AND gang_id IS NULL \
+                 ORDER BY priority DESC, seq LIMIT 1) AS jobs"
+        );
+        let rows = self.query("read heads", &sql, &[&ids]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
     pub(crate) async fn count_before(&mut self, job: &Job) -> Done<u64> {
         const OPERATION: &str = "count jobs ahead";
         let sql = format!(

@@ -134,7 +134,7 @@ pub(crate) fn read_ids(operation: &'static str, rows: &[Row]) -> Result<Vec<JobI
 
 /// The columns of a worker, in the order of [`read_worker`].
 pub(crate) const WORKER_COLUMNS: &str = "id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at, health, ports";
+    last_heartbeat, registered_at, health, ports, kept";
 
 pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
     let fail = during("read a worker");
@@ -161,6 +161,10 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
         ports: match row.try_get::<_, Option<String>>(11).map_err(&fail)? {
             Some(text) => from_json(&text, &id)?,
             None => Ports::default(),
+        },
+        kept: match row.try_get::<_, Option<String>>(12).map_err(&fail)? {
+            Some(text) => Some(from_json(&text, &id)?),
+            None => None,
         },
         id: WorkerId::new(id),
     })

@@ -355,6 +355,10 @@ impl Tx for PostgresTx {
         self.select_and_lock_reserved(workers).await
     }
 
+    async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        self.select_held(workers).await
+    }
+
     async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
         self.select_running(worker).await
     }
@@ -385,6 +389,10 @@ impl Tx for PostgresTx {
 
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
         self.select_and_lock_heads(shapes, limit).await
+    }
+
+    async fn heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>> {
+        self.select_heads(shapes).await
     }
 
     async fn count_ahead(&mut self, job: &Job) -> Done<u64> {

@@ -7,15 +7,16 @@ use crate::row::{self, WORKER_COLUMNS, storable, storable_option, to_json, worke
 use crate::tx::{Done, PostgresTx};
 
 const PUT: &str = "INSERT INTO workers (id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at, health, ports) \
-    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at, health, ports \
+    last_heartbeat, registered_at, health, ports, kept) \
+    SELECT id, exec_addr, resources, tags, slots, hostname, version, status, last_heartbeat, registered_at, health, \
+    ports, kept \
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], \
-    $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[]) AS new (id, exec_addr, resources, tags, slots, hostname, version, \
-    status, last_heartbeat, registered_at, health, ports) ORDER BY id \
+    $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[], $13::text[]) AS new (id, exec_addr, resources, \
+    tags, slots, hostname, version, status, last_heartbeat, registered_at, health, ports, kept) ORDER BY id \
     ON CONFLICT (id) DO UPDATE SET exec_addr = excluded.exec_addr, resources = excluded.resources, \
     tags = excluded.tags, slots = excluded.slots, hostname = excluded.hostname, version = excluded.version, \
     status = excluded.status, last_heartbeat = excluded.last_heartbeat, registered_at = excluded.registered_at, \
-    health = excluded.health, ports = excluded.ports";
+    health = excluded.health, ports = excluded.ports, kept = excluded.kept";
 
 fn column<'w, T>(workers: &'w [Worker], value: impl Fn(&'w Worker) -> T) -> Vec<T> {
     workers.iter().map(value).collect()
@@ -41,6 +42,8 @@ impl PostgresTx {
             |worker: &Worker| (!worker.health.is_clean()).then(|| to_json(&worker.health)).transpose();
         let ports = |worker: &Worker| (!worker.ports.is_empty()).then(|| to_json(&worker.ports)).transpose();
         let ports = workers.iter().map(ports).collect::<Done<Vec<Option<String>>>>()?;
+        let kept = |worker: &Worker| worker.kept.as_ref().map(to_json).transpose();
+        let kept = workers.iter().map(kept).collect::<Done<Vec<Option<String>>>>()?;
         let health = workers.iter().map(health).collect::<Done<Vec<Option<String>>>>()?;
         self.execute(
             "put workers",
@@ -58,6 +61,7 @@ impl PostgresTx {
                 &column(workers, |worker| worker.registered_at.as_micros()),
                 &health,
                 &ports,
+                &kept,
             ],
         )
         .await?;

@@ -28,6 +28,17 @@ impl SqliteTx<'_> {
         })
     }
 
+    pub(crate) fn select_held(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
+             WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1"
+        );
+        let keys = workers.iter().map(|worker| [worker.as_str()]);
+        let jobs = self.rows_of_each("read held jobs", &sql, keys, row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
     pub(crate) fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \

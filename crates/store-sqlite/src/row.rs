@@ -202,7 +202,7 @@ pub(crate) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, rusqlite::Er
 
 /// The columns of a worker, in the order of [`read_worker`] and [`insert_worker`].
 pub(crate) const WORKER_COLUMNS: &str = "id, exec_addr, resources, tags, slots, hostname, version, status, \
-    last_heartbeat, registered_at, health, ports";
+    last_heartbeat, registered_at, health, ports, kept";
 
 pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> Result<(), StoreError> {
     let inserted = statement.execute(params![
@@ -218,6 +218,7 @@ pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> R
         worker.registered_at.as_micros(),
         if worker.health.is_clean() { None } else { Some(to_json(&worker.health)?) },
         if worker.ports.is_empty() { None } else { Some(to_json(&worker.ports)?) },
+        worker.kept.as_ref().map(to_json).transpose()?,
     ]);
     inserted.map(|_| ()).map_err(during("put workers"))
 }
@@ -246,6 +247,10 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
         ports: match row.get::<_, Option<String>>(11).map_err(&fail)? {
             Some(text) => from_json(&text, &id)?,
             None => Ports::default(),
+        },
+        kept: match row.get::<_, Option<String>>(12).map_err(&fail)? {
+            Some(text) => Some(from_json(&text, &id)?),
+            None => None,
         },
         id: WorkerId::new(id),
     })

@@ -240,6 +240,10 @@ impl Tx for SqliteTx<'_> {
         self.select_reserved(workers)
     }
 
+    async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        self.select_held(workers)
+    }
+
     async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
         self.select_running(worker)
     }
@@ -270,6 +274,10 @@ impl Tx for SqliteTx<'_> {
 
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>> {
         self.select_heads(shapes, limit)
+    }
+
+    async fn heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>> {
+        self.select_heads(shapes, 1)
     }
 
     async fn count_ahead(&mut self, job: &Job) -> Done<u64> {

@@ -20,7 +20,7 @@ impl SqliteTx<'_> {
     pub(crate) fn write_workers(&self, workers: &[Worker]) -> Done<()> {
         let sql = format!(
             "INSERT OR REPLACE INTO workers ({WORKER_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-             ?11, ?12)"
+             ?11, ?12, ?13)"
         );
         let mut statement = self.statement("put workers", &sql)?;
         workers.iter().try_for_each(|worker| row::insert_worker(&mut statement, worker))

@@ -102,7 +102,7 @@ pub trait Tx {
     async fn gang_tasks(&mut self, gangs: &[GangId]) -> Done<Vec<Job>>;
     /// Ids of all tasks of the gangs that these jobs belong to; nothing for jobs without one.
     async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>>;
-    /// The gangs that wait to be placed: those with most tasks first, then by priority and age.
+    /// The gangs that wait to be placed, by priority and age.
     async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>>;
     /// Gangs with a task that was reserved before `before` and not claimed, the oldest first.
     async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>>;
@@ -111,6 +111,8 @@ pub trait Tx {
     async fn lock_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>>;
     /// Running jobs of a worker.
     async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>>;
+    /// Reserved, running and stopping jobs of these workers, unlocked.
+    async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>>;
     /// Gangs, newest first, by the number of their first task.
     async fn gangs(&mut self, before_seq: Option<u64>, limit: usize) -> Done<Vec<(u64, GangId)>>;
 
@@ -131,6 +133,8 @@ pub trait Tx {
     /// Locks and returns, for each shape, its first `limit` pending jobs outside gangs: priority
     /// descending, then `seq`. Jobs that another transaction has locked are skipped, not waited for.
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>>;
+    /// The first pending job outside gangs of each of these shapes, unlocked.
+    async fn heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>>;
     /// How many pending jobs go before this one: higher priority, or the same and a smaller `seq`.
     async fn count_ahead(&mut self, job: &Job) -> Done<u64>;
 

@@ -138,6 +138,11 @@ impl Tx for Data {
         Ok(super::gangs::reserved(self, workers))
     }
 
+    async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
+        let held = workers.iter().filter_map(|worker| self.held.get(worker)).flatten();
+        Ok(held.filter_map(|id| self.jobs.get(id).cloned()).collect())
+    }
+
     async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
         Ok(super::gangs::running(self, worker))
     }
@@ -181,6 +186,10 @@ impl Tx for Data {
         let queues = shapes.iter().filter_map(|shape| self.pending.get(shape));
         let heads = queues.flat_map(|queue| queue.iter().take(limit));
         Ok(heads.filter_map(|(_, _, id)| self.jobs.get(id).cloned()).collect())
+    }
+
+    async fn heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>> {
+        self.lock_heads(shapes, 1).await
     }
 
     async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
