@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, Lease, WorkerId};
 use crate::job::Exit;
+use crate::kept_room::Unit;
 use crate::phase::EndReason;
 use crate::time::{Span, Timestamp};
 
@@ -99,6 +100,10 @@ pub enum EventKind {
     Unreserved {
         reason: String,
     },
+    /// Others were told to stop so that it, or the gang of which it is the first task, can start.
+    RoomMade {
+        by: Vec<Unit>,
+    },
     /// The process of a task that was told to stop is gone; its gang is judged when all are.
     Drained {
         epoch: u32,
@@ -129,7 +134,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 22] = [
+    pub const NAMES: [&'static str; 23] = [
         "submitted",
         "unblocked",
         "due",
@@ -146,6 +151,7 @@ impl EventKind {
         "cancelled",
         "reserved",
         "unreserved",
+        "room_made",
         "drained",
         "checkpoint_saved",
         "worker_registered",
@@ -173,6 +179,7 @@ impl EventKind {
             Self::Cancelled { .. } => "cancelled",
             Self::Reserved { .. } => "reserved",
             Self::Unreserved { .. } => "unreserved",
+            Self::RoomMade { .. } => "room_made",
             Self::Drained { .. } => "drained",
             Self::CheckpointSaved { .. } => "checkpoint_saved",
             Self::WorkerRegistered => "worker_registered",

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::gang_room::GangRoom;
 use crate::ids::{GangId, JobId, QueueName, WorkerId};
+use crate::kept_room::Unit;
 use crate::phase::Status;
 use crate::resources::Shortfall;
 use crate::time::Timestamp;
@@ -44,6 +45,10 @@ pub enum Reason {
     GangImpossible(Box<GangRoom>),
     /// A gang for which there is room: the next pass places it.
     GangFits { tasks: u32, workers: u32 },
+    /// It would fit workers that keep the room for somebody who goes first.
+    Kept { unit: Unit, workers: u32, until: Option<Timestamp> },
+    /// Room is kept for it.
+    Foreseen { workers: u32, at: Option<Timestamp> },
     /// The round of its gang that is under way does without it.
     Spared { gang: GangId },
     /// Jobs that go first: higher priority, or the same and older.
@@ -76,6 +81,8 @@ impl Reason {
             Self::GangRoom(_) => "gang_room",
             Self::GangImpossible(_) => "gang_impossible",
             Self::GangFits { .. } => "gang_fits",
+            Self::Kept { .. } => "kept",
+            Self::Foreseen { .. } => "foreseen",
             Self::Spared { .. } => "spared",
             Self::Ahead { .. } => "ahead",
             Self::Running { .. } => "running",
@@ -132,6 +139,14 @@ impl fmt::Display for Reason {
             Self::NobodyAsks { fitting } => {
                 write!(f, "fits {fitting} workers, none of which has asked for work yet")
             }
+            Self::Kept { unit, workers, until } => write_kept(f, *unit, *workers, *until),
+            Self::Foreseen { workers, at } => {
+                write!(f, "room is kept for it on {} ", count(*workers))?;
+                match at {
+                    Some(at) => write!(f, "and it is expected to start at {} or earlier", at.to_rfc3339()),
+                    None => f.write_str("until those who are there have ended"),
+                }
+            }
             Self::GangRoom(room) => room.write(f, true),
             Self::GangImpossible(room) => room.write(f, false),
             Self::Spared { gang } => {
@@ -149,6 +164,20 @@ impl fmt::Display for Reason {
             Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
             Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
         }
+    }
+}
+
+fn count(workers: u32) -> String {
+    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
+}
+
+fn write_kept(f: &mut fmt::Formatter<'_>, unit: Unit, workers: u32, until: Option<Timestamp>) -> fmt::Result {
+    write!(f, "fits {}, where the room is kept for {unit}, which goes first", count(workers))?;
+    match until {
+        Some(until) => {
+            write!(f, "; until {} a job may pass whose time limit ends before that", until.to_rfc3339())
+        }
+        None => Ok(()),
     }
 }
 

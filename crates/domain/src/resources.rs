@@ -118,6 +118,12 @@ impl Resources {
         }
     }
 
+    /// The smaller amount in every dimension.
+    #[must_use]
+    pub fn least(&self, other: &Self) -> Self {
+        self.minus(&self.minus(other))
+    }
+
     /// Every dimension in which `self` asks for more than `available`.
     pub fn shortfalls(&self, available: &Self) -> Vec<Shortfall> {
         let fixed = [
@@ -163,6 +169,12 @@ mod tests {
         let license = Resources { counters: [("matlab".to_owned(), 1)].into(), ..Resources::default() };
         assert!(!license.fits_in(&have));
         assert_eq!(license.shortfalls(&have).len(), 1);
+    }
+
+    #[test]
+    fn the_least_of_two_is_in_both() {
+        let (a, b) = (memory(5), Resources { gpus: 1, ..memory(3) });
+        assert_eq!((a.least(&b), b.least(&a)), (memory(3), memory(3)));
     }
 
     #[test]

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use muster_server::settings::{SchedulerArgs, StoreChoice};
-use muster_store::engine::Policy;
 use muster_store::{MemoryStore, Store};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
 use muster_store_sqlite::SqliteStore;
 
 pub(crate) async fn open(args: &SchedulerArgs) -> anyhow::Result<Arc<dyn Store>> {
-    let policy = Policy { scoring: args.scoring };
+    let policy = args.policy();
     let store: Arc<dyn Store> = match args.store()? {
         StoreChoice::Memory => Arc::new(MemoryStore::new(policy)),
         StoreChoice::Sqlite(path) => {

@@ -1,15 +1,15 @@
 //! Why a pending job is not placed, from the same facts that placement uses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{Reason, Requirement, Shortfall, WorkerId};
+use muster_domain::{Entrant, KeptRoom, Reason, Requirement, Shortfall, Timestamp, Unit, WorkerId};
 
 use crate::fit::WorkerView;
 
 /// All true reasons why a pending job with this need has not started. Never empty for a job that waits.
 ///
 /// `workers` are the active registered ones, `ahead` the pending jobs that go first.
-pub fn explain(need: &Requirement, workers: &[WorkerView], ahead: u64) -> Vec<Reason> {
+pub fn explain(need: &Requirement, entrant: &Entrant<'_>, workers: &[WorkerView], ahead: u64) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let carrying: Vec<&WorkerView> = workers.iter().filter(|worker| worker.carries(need)).collect();
     let able: Vec<&WorkerView> =
@@ -23,16 +23,39 @@ pub fn explain(need: &Requirement, workers: &[WorkerView], ahead: u64) -> Vec<Re
             reasons.push(Reason::Impossible { closest, shortfalls });
         }
     } else {
-        let fitting = able.iter().filter(|worker| worker.has_room_for(need)).count() as u32;
+        let roomy: Vec<&WorkerView> =
+            able.iter().copied().filter(|worker| worker.has_room_for(need)).collect();
+        let fitting = roomy.iter().filter(|worker| worker.admits(entrant)).count() as u32;
         match closest(&able, |worker| worker.shortfalls_now(need)) {
-            Some((closest, shortfalls)) if fitting == 0 => reasons.push(Reason::Busy { closest, shortfalls }),
-            _ => reasons.push(Reason::NobodyAsks { fitting }),
+            Some((closest, shortfalls)) if roomy.is_empty() => {
+                reasons.push(Reason::Busy { closest, shortfalls });
+            }
+            _ if fitting > 0 => reasons.push(Reason::NobodyAsks { fitting }),
+            _ => reasons.extend(kept_for_others(entrant, &roomy)),
         }
+        reasons.extend(foreseen(entrant.unit, workers));
     }
     if ahead > 0 {
         reasons.push(Reason::Ahead { jobs: ahead });
     }
     reasons
+}
+
+/// For whom those workers keep their room that do not admit the entrant.
+pub(crate) fn kept_for_others(entrant: &Entrant<'_>, roomy: &[&WorkerView]) -> Vec<Reason> {
+    let mut kept: BTreeMap<Unit, (u32, Option<Timestamp>)> = BTreeMap::new();
+    for room in roomy.iter().filter_map(|worker| worker.kept.as_ref()).filter(|room| !room.admits(entrant)) {
+        kept.entry(room.unit).or_insert((0, room.until)).0 += 1;
+    }
+    kept.into_iter().map(|(unit, (workers, until))| Reason::Kept { unit, workers, until }).collect()
+}
+
+/// The room that is kept for the unit itself.
+pub(crate) fn foreseen(unit: Unit, workers: &[WorkerView]) -> Option<Reason> {
+    let rooms: Vec<&KeptRoom> =
+        workers.iter().filter_map(|worker| worker.kept.as_ref()).filter(|room| room.unit == unit).collect();
+    let at = rooms.first()?.until;
+    Some(Reason::Foreseen { workers: rooms.len() as u32, at })
 }
 
 /// The need is more than any active worker has in all: the reason, if so.
@@ -62,7 +85,7 @@ pub(crate) fn gap(shortfalls: &[Shortfall]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use muster_domain::Resources;
+    use muster_domain::{JobId, Resources, Turn};
 
     use super::*;
 
@@ -87,8 +110,34 @@ mod tests {
         }
     }
 
+    fn entrant(need: &Requirement) -> Entrant<'_> {
+        let unit = Unit::Job(JobId::from_random([5; 16]));
+        Entrant { unit, turn: Turn::new(0, 5), need: &need.resources, ends: None }
+    }
+
     fn codes(need: &Requirement, workers: &[WorkerView], ahead: u64) -> Vec<&'static str> {
-        explain(need, workers, ahead).iter().map(Reason::code).collect()
+        explain(need, &entrant(need), workers, ahead).iter().map(Reason::code).collect()
+    }
+
+    #[test]
+    fn kept_room_is_told_to_those_who_may_not_have_it_and_to_the_one_who_will() {
+        let need = need(50, &[]);
+        let kept = |unit: Unit| KeptRoom {
+            unit,
+            priority: 0,
+            seq: 1,
+            tasks: 1,
+            resources: need.resources.clone(),
+            until: None,
+            spare: Resources::default(),
+            spare_slots: None,
+        };
+        let other = Unit::Job(JobId::from_random([6; 16]));
+        let keeping = |unit| [WorkerView { kept: Some(kept(unit)), ..worker("w", 100, 0) }];
+        assert_eq!(codes(&need, &keeping(other), 0), ["kept"]);
+        assert_eq!(codes(&need, &keeping(entrant(&need).unit), 0), ["nobody_asks", "foreseen"]);
+        let text = explain(&need, &entrant(&need), &keeping(other), 0)[0].to_string();
+        assert!(text.contains(&other.to_string()) && text.contains("1 worker"), "{text}");
     }
 
     #[test]
@@ -104,7 +153,8 @@ mod tests {
     #[test]
     fn the_closest_worker_is_named_with_the_numbers() {
         let workers = [worker("small", 100, 0), worker("large", 8000, 7000)];
-        let text = explain(&need(9000, &[]), &workers, 0)[0].to_string();
+        let need = need(9000, &[]);
+        let text = explain(&need, &entrant(&need), &workers, 0)[0].to_string();
         assert!(text.contains("large") && text.contains("9000") && text.contains("8000"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use muster_domain::{Dimension, GangRoom, Reason, Resources, Shortfall, WorkerId};
 
-use crate::explain::{gap, tags};
+use crate::explain::{foreseen, gap, kept_for_others, tags};
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, capacity};
 
@@ -36,10 +36,28 @@ pub fn explain_gang(gang: &GangCandidate, workers: &[WorkerView]) -> Vec<Reason>
         let total = worker.total.as_ref()?;
         Some((total.minus(&worker.used), worker.slots.map(|slots| slots.saturating_sub(worker.running))))
     });
+    let foreseen = foreseen(gang.unit, workers);
     if now.room < fewest {
-        return vec![Reason::GangRoom(Box::new(now))];
+        return std::iter::once(Reason::GangRoom(Box::new(now))).chain(foreseen).collect();
+    }
+    let entrant = gang.entrant();
+    let admitted = room(gang, &carrying, untagged, |worker| {
+        let free = worker.total.as_ref()?.minus(&worker.used);
+        let slots = worker.slots.map(|slots| slots.saturating_sub(worker.running));
+        match worker.kept.as_ref().filter(|kept| !kept.is_open_to(&entrant)) {
+            Some(kept) => Some((free.least(&kept.spare), least(slots, kept.spare_slots))),
+            None => Some((free, slots)),
+        }
+    });
+    if admitted.room < fewest {
+        return kept_for_others(&entrant, &carrying).into_iter().chain(foreseen).collect();
     }
     vec![Reason::GangFits { tasks: gang.tasks, workers: now.fitting }]
+}
+
+/// The smaller of two bounds, of which none may bind.
+fn least(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+    a.into_iter().chain(b).min()
 }
 
 /// Counts the room that `free` finds in each worker; a worker of which nothing is known takes anything.

@@ -38,7 +38,7 @@ impl Candidate {
         (Reverse(self.priority), self.seq, self.id)
     }
 
-    pub(crate) fn entrant(&self) -> Entrant<'_> {
+    pub fn entrant(&self) -> Entrant<'_> {
         Entrant {
             unit: Unit::Job(self.id),
             turn: Turn::new(self.priority, self.seq),

@@ -92,6 +92,7 @@ pub(crate) fn note(event: &Event) {
         | EventKind::StopRequested { .. }
         | EventKind::Reserved { .. }
         | EventKind::Unreserved { .. }
+        | EventKind::RoomMade { .. }
         | EventKind::Drained { .. }
         | EventKind::Cancelled { .. }
         | EventKind::CheckpointSaved { .. }

@@ -303,7 +303,7 @@ impl Cluster {
             return;
         }
         let listening_since = state.listening_since;
-        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 1000 };
+        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 1000, look: true };
         self.send(Sender::Scheduler(scheduler), Command::Plan(pass));
     }
 

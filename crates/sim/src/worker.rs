@@ -139,6 +139,7 @@ impl SimWorker {
 
     pub(crate) fn registration(&self) -> Command {
         Command::RegisterWorker(Worker {
+            kept: None,
             id: self.id.clone(),
             exec_addr: self.id.to_string(),
             resources: self.resources.clone(),

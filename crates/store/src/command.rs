@@ -97,6 +97,8 @@ pub struct PlanPass {
     pub listening_since: Timestamp,
     /// The most gangs to look at.
     pub limit: usize,
+    /// Whether to look ahead for what does not fit: stop others for it, or keep room.
+    pub look: bool,
 }
 
 /// What a pass of the planner did.
@@ -107,6 +109,10 @@ pub struct PlanSummary {
     pub lapsed: u32,
     /// Gangs that wait for room.
     pub waiting: u32,
+    /// Units that were told to stop for others.
+    pub stopped: u32,
+    /// Workers that keep room.
+    pub keeping: u32,
     /// When a reservation can become overdue or a pause before a new round ends.
     pub next_due: Option<Timestamp>,
 }
@@ -318,7 +324,7 @@ pub type Answer = Result<Outcome, Rejection>;
 pub struct Wake {
     /// A job became runnable, or room became free: parked claims should be tried again.
     pub work: bool,
-    /// A gang may be placed: it came in, became ready, or fell back.
+    /// A gang may be placed: it came in, became ready, or fell back. Or something urgent waits.
     pub gangs: bool,
     /// Workers that have a stop order waiting.
     pub stops: Vec<WorkerId>,
@@ -332,7 +338,12 @@ impl Wake {
     /// Derives the wake-up from what happened and the jobs it happened to.
     pub fn note(&mut self, event: &Event, job: Option<&Job>) {
         self.events = true;
-        self.gangs |= job.is_some_and(|job| job.spec.gang.is_some() && job.status() == Status::Blocked);
+        self.gangs |= job.is_some_and(|job| match job.status() {
+            Status::Blocked => job.spec.gang.is_some(),
+            // Others may have to stop for it.
+            Status::Pending => job.spec.priority > 0,
+            _ => false,
+        });
         match &event.kind {
             EventKind::Reserved { .. }
             | EventKind::Unreserved { .. }
@@ -358,6 +369,7 @@ impl Wake {
             EventKind::Submitted { blocked: true }
             | EventKind::Held { .. }
             | EventKind::Claimed { .. }
+            | EventKind::RoomMade { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerOffline => {}

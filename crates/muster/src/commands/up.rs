@@ -61,7 +61,7 @@ fn installation(up: &UpSettings) -> anyhow::Result<Installation> {
         server: up.scheduler.server_config(),
         store: StoreSettings {
             choice,
-            policy: Policy { scoring: up.scheduler.scoring },
+            policy: up.scheduler.policy(),
             pool_size: usize::from(up.scheduler.pg_pool_size),
         },
         listen: up.scheduler.socket(),

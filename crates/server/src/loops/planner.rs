@@ -1,4 +1,5 @@
-//! The planner: places gangs as soon as there is room, and counts pending jobs that no worker could ever run.
+//! The planner: places gangs as soon as there is room, looks ahead for what does not fit, and counts pending
+//! jobs that no worker could ever run.
 //!
 //! Guarantee: a pass follows every change that may let a gang start, and the moment at which a reservation
 //! is overdue or a pause ends; passes never overlap and keep a small distance, so that a busy system plans
@@ -23,12 +24,36 @@ const EXAMINED: usize = 1_000;
 const GANGS: usize = 1_000;
 /// Passes are never closer together.
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
+/// Looks ahead are never closer together, and rarer when they take long.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+const LOOK_SHARE: u32 = 10;
+
+/// When the planner looked ahead last.
+#[derive(Default)]
+struct Looks {
+    next: Option<Instant>,
+}
+
+impl Looks {
+    fn is_due(&self) -> bool {
+        self.next.is_none_or(|next| next <= Instant::now())
+    }
+
+    fn note(&mut self, took: Duration) {
+        self.next = Some(Instant::now() + LOOK_PAUSE.max(took * LOOK_SHARE));
+    }
+
+    fn left(&self) -> Duration {
+        self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
+    }
+}
 
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
     let mut seat = Seat::new(Role::Planner);
     let mut examined: Option<Instant> = None;
+    let mut looks = Looks::default();
     loop {
         let seen = app.hub.plan_mark();
         let mut pause = app.config.planner_interval;
@@ -36,10 +61,18 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
         if seat.take(app).await {
             leads = true;
             let started = Instant::now();
-            match place(app).await {
+            let look = looks.is_due();
+            match place(app, look).await {
                 Ok(summary) => {
-                    waiting = summary.waiting;
+                    waiting = summary.waiting + summary.keeping;
                     pause = pause.min(until(&summary));
+                    let looked = look && summary.placed + summary.lapsed == 0;
+                    if looked {
+                        looks.note(started.elapsed());
+                    }
+                    if !looked || summary.stopped + summary.keeping > 0 {
+                        pause = pause.min(looks.left().max(LEAST_PAUSE));
+                    }
                 }
                 Err(_) => seat.give_up(app),
             }
@@ -66,11 +99,12 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
 }
 
 /// One pass over the gangs that wait.
-async fn place(app: &App) -> Result<PlanSummary, ApiError> {
+async fn place(app: &App, look: bool) -> Result<PlanSummary, ApiError> {
     let pass = PlanPass {
         timeouts: app.config.timeouts,
         listening_since: app.health.listening_since(),
         limit: GANGS,
+        look,
     };
     match app.batcher.submit_one(Command::Plan(pass)).await? {
         Outcome::Planned(summary) => Ok(summary),

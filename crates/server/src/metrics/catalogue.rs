@@ -339,6 +339,7 @@ impl Metrics {
             | EventKind::StopRequested { .. }
             | EventKind::Reserved { .. }
             | EventKind::Unreserved { .. }
+            | EventKind::RoomMade { .. }
             | EventKind::Drained { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::WorkerRegistered

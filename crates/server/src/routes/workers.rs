@@ -51,6 +51,7 @@ impl RegisterBody {
         let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
         let now = clock::now();
         Ok(muster_domain::Worker {
+            kept: None,
             id: WorkerId::new(id),
             exec_addr,
             resources: resources.unwrap_or_default(),

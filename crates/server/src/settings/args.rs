@@ -8,10 +8,12 @@ use clap::Args;
 use muster_domain::Span;
 use muster_domain::limits::Timeouts;
 use muster_logging::LogFormat;
-use muster_planner::Scoring;
+use muster_planner::{Knobs, Order, Scoring};
+use muster_store::engine::Policy;
 
 use super::values::{
-    Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, positive, scoring,
+    Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, gang_order, on_or_off,
+    positive, scoring,
 };
 use super::webhooks::WebhookArgs;
 use crate::config::{Limits, ServerConfig};
@@ -52,6 +54,19 @@ pub struct SchedulerArgs {
     /// How the best of several fitting workers is chosen: best-fit or spread
     #[arg(long, env = "MUSTER_SCORING", default_value = "best-fit", value_parser = scoring)]
     pub scoring: Scoring,
+    /// Which of several waiting gangs goes first: turn (priority, then age) or largest-gang
+    #[arg(long, value_name = "ORDER", env = "MUSTER_GANG_ORDER", default_value = "turn", value_parser = gang_order)]
+    pub gang_order: Order,
+    /// Stop work so that what has a higher priority can start: on or off
+    #[arg(long, value_name = "ON|OFF", env = "MUSTER_PREEMPTION", default_value = "on", value_parser = on_or_off,
+          action = clap::ArgAction::Set)]
+    pub preemption: bool,
+    /// Nothing is stopped for others before it has run for so long
+    #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_AFTER", default_value = "1m", value_parser = any_duration)]
+    pub preempt_after: Duration,
+    /// How long others may pass a gang whose start cannot be foreseen before room is kept for it
+    #[arg(long, value_name = "TIME", env = "MUSTER_PASSING", default_value = "10m", value_parser = any_duration)]
+    pub passing: Duration,
     /// Silence of a running job after which it is taken from its worker
     #[arg(long, value_name = "TIME", env = "MUSTER_JOB_HEARTBEAT_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub job_heartbeat_timeout: Duration,
@@ -169,6 +184,20 @@ impl SchedulerArgs {
                 })
             }
         }
+    }
+
+    /// What the store is told about the order of work and about making room.
+    pub fn policy(&self) -> Policy {
+        let span = |time: Duration| Span::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let knobs = Knobs {
+            scoring: self.scoring,
+            order: self.gang_order,
+            preempt: self.preemption,
+            least_run: span(self.preempt_after),
+            passing: span(self.passing),
+            ..Knobs::default()
+        };
+        Policy { knobs }
     }
 
     /// How the server behaves.

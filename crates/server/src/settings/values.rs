@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use muster_planner::Scoring;
+use muster_planner::{Order, Scoring};
 
 use crate::duration;
 
@@ -130,6 +130,22 @@ pub(super) fn scoring(text: &str) -> Result<Scoring, String> {
         "best-fit" => Ok(Scoring::BestFit),
         "spread" => Ok(Scoring::Spread),
         _ => Err("the policies are best-fit and spread".to_owned()),
+    }
+}
+
+pub(super) fn gang_order(text: &str) -> Result<Order, String> {
+    match text {
+        "turn" => Ok(Order::Turn),
+        "largest-gang" => Ok(Order::LargestGang),
+        _ => Err("the orders are turn and largest-gang".to_owned()),
+    }
+}
+
+pub(super) fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err("write on or off".to_owned()),
     }
 }
 

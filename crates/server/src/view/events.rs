@@ -66,6 +66,10 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
         EventKind::Reserved { .. } | EventKind::Unreserved { .. } | EventKind::Drained { .. } => {
             gang_data(kind, &mut put);
         }
+        EventKind::RoomMade { by } => {
+            let names: Vec<Value> = by.iter().map(|unit| unit.to_string().into()).collect();
+            put("by", names.into());
+        }
         EventKind::Cancelled { reason } => drop(put("reason", reason.to_string().into())),
         EventKind::CheckpointSaved { epoch, bytes } => {
             put("epoch", (*epoch).into());

@@ -44,7 +44,16 @@ impl Stage {
     }
 
     pub async fn plan_since(&self, listening_since: Timestamp) -> PlanSummary {
-        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 100 };
+        self.plan_pass(listening_since, false).await
+    }
+
+    /// A pass that looks ahead for what does not fit.
+    pub async fn look(&self) -> PlanSummary {
+        self.plan_pass(Timestamp::default(), true).await
+    }
+
+    async fn plan_pass(&self, listening_since: Timestamp, look: bool) -> PlanSummary {
+        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 100, look };
         match self.one(Command::Plan(pass)).await.unwrap() {
             Outcome::Planned(summary) => summary,
             other => panic!("{other:?}"),

@@ -298,6 +298,7 @@ impl World {
             timeouts: Timeouts::default(),
             listening_since: Timestamp::from_micros(since),
             limit: usize::from(a % 3) + 1,
+            look: a.is_multiple_of(2),
         }
     }
 
@@ -333,6 +334,7 @@ impl World {
     fn worker(&self, id: WorkerId, size: u8) -> Worker {
         Worker {
             ports: muster_domain::Ports::default(),
+            kept: None,
             id,
             exec_addr: "host:1".to_owned(),
             resources: memory(u64::from(size) * 4),

@@ -213,6 +213,7 @@ impl Stage {
 
     pub async fn register(&self, id: &str, resources: Resources, slots: Option<u32>) -> Worker {
         let worker = Worker {
+            kept: None,
             ports: muster_domain::Ports::default(),
             id: WorkerId::new(id),
             exec_addr: String::new(),
@@ -258,6 +259,12 @@ impl Stage {
     pub async fn why_codes(&self, id: JobId) -> Vec<&'static str> {
         let (_, reasons) = self.store.why(id).await.unwrap().unwrap();
         reasons.iter().map(muster_domain::Reason::code).collect()
+    }
+
+    /// The first reason that the store gives, in words.
+    pub async fn store_reason(&self, id: JobId) -> String {
+        let (_, reasons) = self.store.why(id).await.unwrap().unwrap();
+        reasons.first().map(ToString::to_string).unwrap_or_default()
     }
 
     pub async fn status(&self, id: JobId) -> Status {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use muster_domain::limits::MAX_AHEAD;
 use muster_domain::{
-    GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Trigger, Worker, WorkerId,
+    GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Timestamp, Trigger, Unit, Worker,
+    WorkerId,
 };
 use muster_planner::{Candidate, View, WorkerView, place};
 
@@ -19,6 +20,9 @@ use crate::tx::Tx;
 
 /// The most jobs that one transaction hands out.
 const MAX_CLAIMS: u32 = 4_096;
+
+/// How many jobs of a shape are tried on workers that keep room for others.
+const PASSING_DEPTH: u32 = 64;
 
 /// Answers every claim of the batch in one pass.
 pub(crate) async fn apply<T: Tx>(
@@ -38,16 +42,19 @@ pub(crate) async fn apply<T: Tx>(
     hand_out_again(work, &asks, &mut desk).await?;
     hand_out_reserved(work, &mut desk).await?;
     let Offer { jobs, gates } = offer(work, &desk.workers).await?;
-    let candidates = jobs.iter().map(|job| candidate(job, &gates)).collect();
+    let now = work.now;
+    let candidates = jobs.iter().map(|job| candidate(job, &gates, now)).collect();
     let view = View { candidates, workers: desk.workers.clone(), limits: gates.limits.clone() };
-    for placement in place(&view, policy.scoring) {
+    for placement in place(&view, policy.knobs.scoring) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
         let key = desk.key(placement.worker);
         if work.trigger(job, &Trigger::Claim { worker, key }).is_ok() {
             desk.hand_out(placement.worker, job);
+            desk.enter(placement.worker, &view.candidates[placement.candidate]);
         }
     }
+    desk.note_kept_rooms(work).await?;
     let started: HashSet<JobId> = desk.handed.values().flatten().copied().collect();
     gates.settle(work, jobs.iter().filter(|job| started.contains(&job.id))).await?;
     let handed = desk.handed;
@@ -143,7 +150,7 @@ fn peers(job: &Job, rounds: &HashMap<GangId, Vec<Job>>) -> Vec<Job> {
     tasks.filter(together).cloned().collect()
 }
 
-fn candidate(job: &Job, gates: &Gates) -> Candidate {
+fn candidate(job: &Job, gates: &Gates, now: Timestamp) -> Candidate {
     let shape = job.spec.shape();
     Candidate {
         id: job.id,
@@ -152,6 +159,7 @@ fn candidate(job: &Job, gates: &Gates) -> Candidate {
         limits: gates.of(&shape),
         requirement: shape.requirement,
         avoid: job.tried.clone(),
+        ends: job.spec.timeout.map(|timeout| now + timeout),
     }
 }
 
@@ -176,14 +184,21 @@ struct Desk {
     /// The key of each ask that has one.
     keys: HashMap<usize, Arc<str>>,
     handed: BTreeMap<usize, Vec<JobId>>,
+    /// Workers whose kept room changed, by position.
+    entered: BTreeSet<usize>,
 }
 
 impl Desk {
     /// Several asks of one worker share its room; anonymous asks stand for themselves.
     async fn open<T: Tx>(work: &mut Work<'_, T>, asks: &[(usize, &Ask)]) -> Result<Self, StoreError> {
         let mut named: BTreeMap<&WorkerId, Vec<(usize, &Ask)>> = BTreeMap::new();
-        let mut desk =
-            Self { workers: Vec::new(), asks: Vec::new(), keys: HashMap::new(), handed: BTreeMap::new() };
+        let mut desk = Self {
+            workers: Vec::new(),
+            asks: Vec::new(),
+            keys: HashMap::new(),
+            handed: BTreeMap::new(),
+            entered: BTreeSet::new(),
+        };
         for (position, ask) in asks {
             match &ask.worker {
                 Some(worker) => named.entry(worker).or_default().push((*position, ask)),
@@ -219,6 +234,36 @@ impl Desk {
         self.keys.get(position).cloned()
     }
 
+    /// Counts a job against the room that its worker keeps; the one that it was kept for needs it no more.
+    fn enter(&mut self, worker: usize, candidate: &Candidate) {
+        let view = &mut self.workers[worker];
+        let own = view.kept.as_ref().is_some_and(|kept| kept.unit == Unit::Job(candidate.id));
+        if own {
+            view.kept = None;
+        }
+        if own || view.enter(&candidate.entrant()) {
+            self.entered.insert(worker);
+        }
+    }
+
+    async fn note_kept_rooms<T: Tx>(&self, work: &mut Work<'_, T>) -> Result<(), StoreError> {
+        let rooms: HashMap<&WorkerId, &WorkerView> = self
+            .entered
+            .iter()
+            .filter_map(|place| Some((self.workers[*place].id.as_ref()?, &self.workers[*place])))
+            .collect();
+        if rooms.is_empty() {
+            return Ok(());
+        }
+        // They are locked since the desk was opened.
+        let ids: Vec<WorkerId> = rooms.keys().copied().cloned().collect();
+        let mut workers = work.tx.lock_workers(&ids).await?;
+        for worker in &mut workers {
+            worker.kept = rooms.get(&worker.id).and_then(|view| view.kept.clone());
+        }
+        work.tx.put_workers(&workers).await
+    }
+
     fn hand_out(&mut self, worker: usize, job: JobId) {
         let open = self.asks[worker].iter_mut().find(|(_, left)| *left > 0);
         if let Some((position, left)) = open {
@@ -237,6 +282,7 @@ fn unregistered(id: Option<WorkerId>) -> WorkerView {
         slots: None,
         tags: BTreeSet::new(),
         wants: 0,
+        kept: None,
     }
 }
 
@@ -323,6 +369,7 @@ pub(super) async fn with_usage<T: Tx>(
             slots: worker.slots,
             tags: worker.tags,
             wants: 0,
+            kept: worker.kept,
         }
     };
     Ok(workers.into_iter().map(view).collect())
@@ -343,7 +390,10 @@ async fn offer<T: Tx>(work: &mut Work<'_, T>, workers: &[WorkerView]) -> Result<
         return Ok(Offer { jobs: Vec::new(), gates });
     }
     let ids: Vec<ShapeId> = shapes.into_iter().map(|(id, _)| id).collect();
-    let jobs = work.tx.lock_heads(&ids, wanted as usize).await?;
+    // Jobs of one shape are alike, but for when they end, which matters where room is kept for others.
+    let keeping = workers.iter().any(|worker| worker.kept.is_some());
+    let depth = if keeping { wanted.max(PASSING_DEPTH) } else { wanted };
+    let jobs = work.tx.lock_heads(&ids, depth as usize).await?;
     for job in &jobs {
         work.hold(job.clone());
     }

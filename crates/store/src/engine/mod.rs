@@ -11,6 +11,7 @@ mod gang_notes;
 mod gates;
 mod health;
 mod named;
+mod outlook;
 mod plan;
 mod preview;
 mod read;
@@ -25,7 +26,7 @@ mod workers;
 pub use read::read;
 
 use muster_domain::Timestamp;
-use muster_planner::Scoring;
+use muster_planner::Knobs;
 
 use crate::command::{Answer, Applied, Command};
 use crate::error::StoreError;
@@ -36,7 +37,7 @@ use work::Work;
 /// What an operator chooses about the verbs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Policy {
-    pub scoring: Scoring,
+    pub knobs: Knobs,
 }
 
 /// The answers of a batch while it is worked on, by position.

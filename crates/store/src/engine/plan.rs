@@ -8,15 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    GangId, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Worker, WorkerId,
+    GangId, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Unit, Worker, WorkerId,
     WorkerStatus,
 };
-use muster_planner::{GangCandidate, GangPlacement, WorkerView, place_gangs};
+use muster_planner::{GangCandidate, GangPlacement, Waiting, WorkerView, place_gangs};
 
 use super::claim::with_usage;
 use super::gates::Gates;
 use super::work::Work;
-use super::{Answers, Policy, pick};
+use super::{Answers, Policy, outlook, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
 use crate::error::StoreError;
 use crate::query::JobFilter;
@@ -36,8 +36,13 @@ pub(crate) async fn apply<T: Tx>(
     for (position, pass) in passes {
         let mut summary = PlanSummary { lapsed: take_back(work, pass).await?, ..PlanSummary::default() };
         work.flush().await?;
-        place(work, policy, pass, &mut summary).await?;
+        let blocked = place(work, policy, pass, &mut summary).await?;
         work.flush().await?;
+        // What was placed has its rows locked: those who would have to stop come first in the order of locks.
+        if pass.look && summary.placed + summary.lapsed == 0 {
+            outlook::look(work, policy, pass, &blocked, &mut summary).await?;
+            work.flush().await?;
+        }
         work.flush_workers().await?;
         let reservation = work.tx.oldest().await?.reservation;
         let overdue = reservation.map(|at| at.max(pass.listening_since) + pass.timeouts.reservation);
@@ -77,7 +82,7 @@ async fn place<T: Tx>(
     policy: Policy,
     pass: PlanPass,
     summary: &mut PlanSummary,
-) -> Result<(), StoreError> {
+) -> Result<Vec<Waiting>, StoreError> {
     let now = work.now;
     let mut waiting = work.tx.waiting_gangs(pass.limit).await?;
     waiting.retain(|gang| gang.first.hold.is_none());
@@ -85,28 +90,38 @@ async fn place<T: Tx>(
         waiting.into_iter().partition(|gang| gang.first.ready_at <= now);
     summary.next_due = later.iter().map(|gang| gang.first.ready_at).min();
     if ready.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let shapes: Vec<Shape> = ready.iter().map(|gang| gang.first.spec.shape()).collect();
     let gates = Gates::read(work, shapes.iter()).await?;
     let mut open = shapes.iter().map(|shape| gates.is_open(shape));
     ready.retain(|_| open.next().unwrap_or(false));
-    let candidates: Vec<GangCandidate> = ready.iter().filter_map(|gang| candidate(gang, &gates)).collect();
+    let since: Vec<Timestamp> = ready.iter().map(|gang| gang.first.ready_at).collect();
+    let candidates: Vec<GangCandidate> =
+        ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
     let views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
-    let plan = place_gangs(&views, &gates.limits, &candidates, policy.scoring);
+    let knobs = policy.knobs;
+    let plan = place_gangs(&views, &gates.limits, &candidates, (knobs.scoring, knobs.order));
     summary.waiting = (candidates.len() - plan.len()) as u32;
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
     let started: Vec<Job> = placed.iter().flat_map(|gang| work.tasks_of(*gang)).collect();
-    gates.settle(work, started.iter()).await
+    let fits_gates = |unit: &GangCandidate| unit.limits.iter().all(|at| gates.limits[*at] >= unit.least);
+    let blocked = candidates
+        .into_iter()
+        .zip(since)
+        .filter(|(unit, _)| unit.gang().is_some_and(|gang| !placed.contains(&gang)) && fits_gates(unit));
+    let blocked = blocked.map(|(unit, since)| Waiting { unit, since }).collect();
+    gates.settle(work, started.iter()).await?;
+    Ok(blocked)
 }
 
-pub(super) fn candidate(gang: &WaitingGang, gates: &Gates) -> Option<GangCandidate> {
+pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Option<GangCandidate> {
     let first = &gang.first;
     let membership = first.spec.gang.as_ref()?;
     let shape = first.spec.shape();
     Some(GangCandidate {
-        id: membership.id,
+        unit: Unit::Gang(membership.id),
         tasks: gang.tasks,
         least: membership.min.unwrap_or(gang.tasks).min(gang.tasks),
         per_worker: membership.per_worker,
@@ -115,6 +130,7 @@ pub(super) fn candidate(gang: &WaitingGang, gates: &Gates) -> Option<GangCandida
         limits: gates.of(&shape),
         requirement: shape.requirement,
         avoid: first.tried.clone(),
+        ends: first.spec.timeout.map(|timeout| now + timeout),
     })
 }
 
@@ -130,7 +146,7 @@ async fn eligible<T: Tx>(
     with_usage(tx, workers).await
 }
 
-fn is_eligible(worker: &Worker, now: Timestamp, stale: muster_domain::Span) -> bool {
+pub(super) fn is_eligible(worker: &Worker, now: Timestamp, stale: muster_domain::Span) -> bool {
     let silent = muster_domain::Span::from_micros(stale.as_micros() / 2);
     worker.status == WorkerStatus::Active
         && !worker.is_stale(now, silent)
@@ -147,7 +163,7 @@ async fn commit<T: Tx>(
     if plan.is_empty() {
         return Ok(Vec::new());
     }
-    lock_gangs(work, plan.iter().map(|piece| candidates[piece.candidate].id).collect()).await?;
+    lock_gangs(work, plan.iter().filter_map(|piece| candidates[piece.candidate].gang()).collect()).await?;
     let chosen: BTreeSet<WorkerId> =
         plan.iter().flat_map(|piece| &piece.workers).filter_map(|at| views[*at].id.clone()).collect();
     let chosen: Vec<WorkerId> = chosen.into_iter().collect();
@@ -165,18 +181,19 @@ async fn commit<T: Tx>(
     for piece in plan {
         let candidate = &candidates[piece.candidate];
         let names: Vec<WorkerId> = piece.workers.iter().filter_map(|at| views[*at].id.clone()).collect();
+        let Some(gang) = candidate.gang() else { continue };
         if names.len() != piece.workers.len() || !fits(&room, &names, &candidate.requirement) {
             continue;
         }
-        let places = places(work, candidate.id, &names, &mut workers);
-        if work.reserve(candidate.id, &places).is_ok() {
+        let places = places(work, gang, &names, &mut workers);
+        if work.reserve(gang, &places).is_ok() {
             for name in &names {
                 if let Some(view) = room.get_mut(name) {
                     view.take(&candidate.requirement);
                 }
                 changed.insert(name.clone());
             }
-            placed.push(candidate.id);
+            placed.push(gang);
         }
     }
     work.put_back_workers(workers, changed);

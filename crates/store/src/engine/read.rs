@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    GangId, Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Worker, WorkerStatus,
+    Entrant, GangId, Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Turn, Unit, Worker,
+    WorkerStatus,
 };
 use muster_planner::{WorkerView, explain, explain_gang};
 
@@ -197,7 +198,7 @@ async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, Store
         reasons.push(delay(job, job.ready_at));
     }
     let waiting = WaitingGang { first: job.clone(), tasks: open.len() as u32 };
-    if let Some(candidate) = plan::candidate(&waiting, &Gates::default()) {
+    if let Some(candidate) = plan::candidate(&waiting, &Gates::default(), Timestamp::default()) {
         reasons.extend(explain_gang(&candidate, &worker_views(tx).await?));
     }
     Ok(reasons)
@@ -213,7 +214,11 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
         Some(Reason::Quarantined { worker: worker.id.clone(), until })
     }));
     let ahead = tx.count_ahead(job).await?;
-    reasons.extend(explain(&job.spec.requirement(), &worker_views(tx).await?, ahead));
+    let need = job.spec.requirement();
+    // A read does not know the time, and so not when the job would end.
+    let turn = Turn::new(job.spec.priority, job.seq);
+    let entrant = Entrant { unit: Unit::Job(job.id), turn, need: &need.resources, ends: None };
+    reasons.extend(explain(&need, &entrant, &worker_views(tx).await?, ahead));
     Ok(reasons)
 }
 

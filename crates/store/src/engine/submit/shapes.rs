@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use muster_domain::{Job, Requirement, Shape, ShapeId};
+use muster_domain::{Entrant, Job, JobId, Requirement, Shape, ShapeId, Turn, Unit};
 
 use crate::engine::read::worker_views;
 use crate::engine::work::Work;
@@ -78,7 +78,11 @@ pub(super) async fn warnings<T: Tx>(
         return Ok(HashMap::new());
     }
     let remark = |need: &Requirement| -> Vec<String> {
-        let reasons = muster_planner::explain(need, &workers, 0).into_iter();
+        // Whoever asks, only what no worker could ever hold is of interest.
+        let anyone = Unit::Job(JobId::from_random([0; 16]));
+        let turn = Turn::new(i32::MAX, 0);
+        let entrant = Entrant { unit: anyone, turn, need: &need.resources, ends: None };
+        let reasons = muster_planner::explain(need, &entrant, &workers, 0).into_iter();
         reasons
             .filter(|reason| matches!(reason.code(), "impossible" | "tags"))
             .map(|r| r.to_string())
