@@ -29,6 +29,8 @@ const BEAT_GROUPS: u32 = 2;
 
 /// How often the schedulers look without being woken.
 const PLAN_EVERY: Span = Span::from_secs(5);
+/// Looks ahead are never closer together.
+const LOOK_EVERY: Span = Span::from_millis(200);
 const SWEEP_EVERY: Span = Span::from_secs(10);
 
 /// How many jobs a worker asks for.
@@ -52,6 +54,8 @@ pub(crate) struct Scheduler {
     pub(crate) idle_until: Timestamp,
     /// When it plans next.
     pub(crate) plan_at: Timestamp,
+    /// When it may look ahead again.
+    pub(crate) look_at: Timestamp,
 }
 
 /// A simulated cluster.
@@ -87,7 +91,7 @@ impl Cluster {
         let now = Timestamp::from_micros(START);
         let workers = (0..settings.workers)
             .map(|n| SimWorker::new(&format!("w{n:03}"), settings.resources.clone(), settings.slots));
-        let scheduler = || Scheduler { listening_since: now, idle_until: now, plan_at: now };
+        let scheduler = || Scheduler { listening_since: now, idle_until: now, plan_at: now, look_at: now };
         let mut cluster = Self {
             store: MemoryStore::default(),
             random: Random::new(seed),
@@ -303,7 +307,11 @@ impl Cluster {
             return;
         }
         let listening_since = state.listening_since;
-        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 1000, look: true };
+        let look = self.now >= state.look_at;
+        if look {
+            state.look_at = self.now + LOOK_EVERY;
+        }
+        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 1000, look };
         self.send(Sender::Scheduler(scheduler), Command::Plan(pass));
     }
 

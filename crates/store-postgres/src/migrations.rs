@@ -31,7 +31,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0004_lists_beside_history.sql"),
     },
     Migration { version: 5, name: "gangs", sql: include_str!("../migrations/0005_gangs.sql") },
-    Migration { version: 8, name: "kept_room", sql: include_str!("../migrations/0008_kept_room.sql") },
+    Migration { version: 6, name: "kept_room", sql: include_str!("../migrations/0006_kept_room.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

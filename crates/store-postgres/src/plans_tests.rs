@@ -54,6 +54,7 @@ async fn check(mut tx: PostgresTx) {
     assert_eq!(reads_at_most!(12, tx.pending_shapes()).len(), 3);
     let shapes = [ShapeId(0), ShapeId(1)];
     assert_eq!(reads_at_most!(20, tx.lock_heads(&shapes, 5)).len(), 10);
+    assert_eq!(reads_at_most!(20, tx.heads(&shapes)).len(), 2);
     reads_at_most!(0, tx.jobs_by_key(&["k".to_owned()]));
     reads_at_most!(2, tx.shapes(&shapes));
     assert_eq!(reads_at_most!(40, tx.usage(&workers)).iter().map(|usage| usage.jobs).sum::<u32>(), 20);
@@ -91,6 +92,7 @@ async fn check(mut tx: PostgresTx) {
     reads_at_most!(0, tx.stale_gangs(late, 5));
     reads_at_most!(20, tx.lock_reserved(&workers));
     assert_eq!(reads_at_most!(40, tx.running_jobs(&workers[0])).len(), 10);
+    assert_eq!(reads_at_most!(40, tx.held_jobs(&workers[..1])).len(), 20);
     reads_at_most!(0, tx.gangs(None, 5));
     reads_at_most!(20, tx.delete_jobs(&ids));
     tx.roll_back().await;

@@ -33,6 +33,7 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.update_jobs(&jobs).await?;
     assert_eq!(tx.pending_shapes().await?.len(), 1);
     assert_eq!(tx.lock_heads(&[shape], 5).await?.len(), 1);
+    assert_eq!(tx.heads(&[shape]).await?.len(), 1);
     assert_eq!(tx.dependants(&ids).await?.len(), 1);
     tx.lock_jobs(&ids).await?;
     tx.jobs_by_key(&["k".to_owned()]).await?;
@@ -80,6 +81,7 @@ async fn gangs(
     tx.stale_gangs(now, 5).await?;
     tx.lock_reserved(std::slice::from_ref(worker)).await?;
     tx.running_jobs(worker).await?;
+    tx.held_jobs(std::slice::from_ref(worker)).await?;
     tx.gangs(None, 5).await?;
     assert_eq!(tx.secret("first").await?, tx.secret("second").await?);
     Ok(())
