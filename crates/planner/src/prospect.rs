@@ -43,7 +43,7 @@ impl Occupant {
             // A GPU counts as much as the cores that usually come with it.
             (gpus, _) => gpus.saturating_mul(16),
         };
-        (unsaved as u64).saturating_mul(weight)
+        unsaved.saturating_mul(weight)
     }
 }
 
