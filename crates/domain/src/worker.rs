@@ -49,7 +49,7 @@ pub struct Worker {
     pub ports: Ports,
     /// Room for work that goes first and does not fit yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<KeptRoom>,
+    pub kept: Option<Box<KeptRoom>>,
 }
 
 /// Ports that a worker keeps free for tasks of gangs.

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use muster_client::Client;
 use muster_logging::{LogSettings, LogTarget};
 use muster_server::settings::Driver;
-use muster_store::engine::Policy;
 use muster_worker_agent::{ExitSummary, Shutdown};
 use serde::Serialize;
 

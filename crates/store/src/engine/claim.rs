@@ -259,7 +259,7 @@ impl Desk {
         let ids: Vec<WorkerId> = rooms.keys().copied().cloned().collect();
         let mut workers = work.tx.lock_workers(&ids).await?;
         for worker in &mut workers {
-            worker.kept = rooms.get(&worker.id).and_then(|view| view.kept.clone());
+            worker.kept = rooms.get(&worker.id).and_then(|view| view.kept.clone()).map(Box::new);
         }
         work.tx.put_workers(&workers).await
     }
@@ -369,7 +369,7 @@ pub(super) async fn with_usage<T: Tx>(
             slots: worker.slots,
             tags: worker.tags,
             wants: 0,
-            kept: worker.kept,
+            kept: worker.kept.map(|kept| *kept),
         }
     };
     Ok(workers.into_iter().map(view).collect())

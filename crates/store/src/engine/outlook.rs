@@ -35,7 +35,7 @@ pub(super) async fn look<T: Tx>(
     let now = work.now;
     let mut workers = work.tx.workers().await?;
     let before: BTreeMap<WorkerId, KeptRoom> =
-        workers.iter().filter_map(|worker| Some((worker.id.clone(), worker.kept.clone()?))).collect();
+        workers.iter().filter_map(|worker| Some((worker.id.clone(), *worker.kept.clone()?))).collect();
     workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
     let ids: Vec<WorkerId> = workers.iter().map(|worker| worker.id.clone()).collect();
     let views = with_usage(work.tx, workers).await?;
@@ -196,7 +196,7 @@ async fn keep<T: Tx>(
     let (mut workers, mut noted) = work.take_workers();
     for id in changed {
         if let Some(worker) = workers.get_mut(&id) {
-            worker.kept = after.get(&id).cloned();
+            worker.kept = after.get(&id).cloned().map(Box::new);
             noted.insert(id);
         }
     }
