@@ -38,8 +38,7 @@ docs: ## Write the generated pages: docs/reference and docs/state-machine.md
 	MUSTER_UPDATE_DOCS=1 cargo test --locked --package muster-domain --test state_machine
 
 report: compiler ## Play all policies on the traces in MUSTER_TRACES and write docs/scheduling-report.md
-	cargo build --release --locked --bin muster
-	$(TARGET)/release/muster scheduling-report docs/scheduling-report.md --traces "$${MUSTER_TRACES:-../shared/traces}"
+	cargo run --locked --bin muster -- scheduling-report docs/scheduling-report.md --traces "$${MUSTER_TRACES:-../shared/traces}"
 
 man: compiler ## Write the man pages of muster into target/man
 	cargo run --locked --bin muster -- man $(TARGET)/man

@@ -175,3 +175,39 @@ fn fairness(figures: &Figures) -> f64 {
 fn number(value: f64) -> String {
     digits(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_replay::{PolicyName, Settings};
+
+    use super::*;
+    use crate::commands::scheduling_report::cases::{Source, all};
+    use crate::commands::sim::play;
+
+    /// A few jobs in the place of a long trace.
+    fn played(key: Key, policies: &[PolicyName]) -> Result {
+        let mut case = all().into_iter().find(|case| case.key == key).unwrap();
+        case.source = Source::Made("ml:jobs=40,seed=5,size=4");
+        case.policies = policies.to_vec();
+        let trace = case.trace(None).unwrap().unwrap();
+        let cluster = muster_replay::parse_cluster("4x8gpu").unwrap();
+        let played = play(&trace.workload, &cluster, policies, &Settings::default()).unwrap();
+        Result { jobs: trace.workload.jobs.len(), case, played }
+    }
+
+    #[test]
+    fn the_page_has_every_case_every_policy_and_what_was_left_out() {
+        let results = [played(Key::Philly, &PolicyName::ALL), played(Key::KthTrue, &[PolicyName::Easy])];
+        let page = page(&results, &["KTH-SP2, 100 processors, users' limits"]);
+        assert!(page.contains("## Philly, 80 nodes of 8 GPUs, 60 s to restart\n"), "{page}");
+        for policy in PolicyName::ALL {
+            assert!(page.contains(&format!("\n| `{policy}` | ")), "{policy} is not in {page}");
+        }
+        // Only for its reference, which these jobs do not meet.
+        assert!(!page.contains("## KTH-SP2, 100 processors, true times"), "{page}");
+        assert!(page.contains("| `easy` | mean bounded slowdown | 71.722385 |"), "{page}");
+        assert!(page.contains("were not there: KTH-SP2, 100 processors, users' limits."), "{page}");
+        assert_eq!(page.matches("against `sjf` with perfect knowledge").count(), 2, "{page}");
+        assert!(page.ends_with('\n') && !page.contains("NaN"), "{page}");
+    }
+}
