@@ -153,3 +153,23 @@ fn what_waits_on_a_scheduler_is_played_to_its_end() {
     assert!(makespan > 600.0 && makespan < 1600.0, "{json}");
     std::fs::write(up.directory.path().join("gate"), "").unwrap();
 }
+
+#[test]
+fn the_example_is_played() {
+    let directory = TempDir::new().unwrap();
+    let example = |name: &str| format!("{}/../../examples/sim/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (plan, cluster) = (example("teams.toml"), example("cluster.toml"));
+    let json =
+        sim(directory.path(), &[&plan, "--cluster", &cluster, "--policy", "easy", "--json"]).ok().json();
+    assert_eq!(
+        (&json["source"], &json["jobs"], &json["queues"]),
+        (&"teams.toml".into(), &3720.into(), &30.into())
+    );
+    let sizes: Vec<&str> = json["runs"][0]["by_size"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|group| group["name"].as_str())
+        .collect();
+    assert_eq!(sizes, ["1", "2-4", "9-32"]);
+}
