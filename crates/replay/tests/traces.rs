@@ -2,6 +2,7 @@
 
 mod reference;
 
+use muster_domain::Span;
 use muster_planner::policy::PolicyName;
 use muster_replay::{Estimates, Events, Settings};
 
@@ -90,4 +91,26 @@ fn philly_in_one_pool_gives_the_known_figures() {
             (PolicyName::SjfEasy, 4_259.3, 17_395.2, 3.065),
         ],
     );
+}
+
+#[test]
+fn the_default_policy_needs_no_knowledge_to_beat_those_that_have_it_on_philly() {
+    let Some(workload) = philly(false) else { return };
+    let cluster = cluster(80, gpus(8));
+    for restart in [60, 900] {
+        let settings = Settings { restart: Span::from_secs(restart), ..Settings::default() };
+        let seen = figures(&workload, &play(&workload, &cluster, PolicyName::Muster, &settings));
+        println!("restart of {restart} s: {seen:?}");
+        // Shortest first with a reservation, which knows all run times; EASY for the gangs.
+        assert!(seen.flow <= 16_082.8 && seen.slowdown <= 1.956 && seen.gang_wait <= 35_157.0, "{seen:?}");
+    }
+}
+
+#[test]
+fn the_default_policy_is_better_than_backfilling_by_limits_on_kth() {
+    let Some(workload) = kth() else { return };
+    let seen = play(&workload, &cluster(1, cpus(100)), PolicyName::Muster, &Settings::default());
+    let seen = figures(&workload, &seen);
+    println!("{seen:?}");
+    assert!(seen.flow < 14_764.0 && seen.slowdown < 69.4, "{seen:?}");
 }

@@ -42,7 +42,7 @@ pub(crate) struct Holder<'a> {
 
 impl Forecast {
     /// The state of now, before anything has ended.
-    fn of_now(holder: Holder<'_>, nodes: &Nodes) -> Self {
+    pub(crate) fn of_now(holder: Holder<'_>, nodes: &Nodes) -> Self {
         let mut fit = 0;
         let then = |(_, node): (NodeId, &super::nodes::Node)| {
             let tasks = node.capacity_of(&node.free, holder.need, holder.tasks);
@@ -77,14 +77,31 @@ impl Forecast {
         forecast
     }
 
-    fn release(&mut self, nodes: &Nodes, need: &Need, places: &Places) {
+    pub(crate) fn release(&mut self, nodes: &Nodes, need: &Need, places: &Places) {
         for (node, tasks) in places.iter() {
             let then = &mut self.nodes[node.index()];
             then.free.give(need, *tasks);
             let fits = nodes.get(*node).capacity_of(&then.free, &self.need, self.tasks);
-            self.fit += u64::from(fits - then.tasks.min(fits));
+            self.fit += u64::from(fits) - u64::from(then.tasks);
             then.tasks = fits;
         }
+    }
+
+    /// Keeps room for the holder on these nodes alone, as if nothing else ran there.
+    pub(crate) fn draining(holder: Holder<'_>, nodes: &Nodes, chosen: &[NodeId]) -> Self {
+        let mut forecast = Self::of_now(holder, nodes);
+        forecast.fit = 0;
+        for then in &mut forecast.nodes {
+            then.tasks = 0;
+        }
+        for id in chosen {
+            let node = nodes.get(*id);
+            let then = &mut forecast.nodes[id.index()];
+            then.free = node.total.clone();
+            then.tasks = node.capacity_of(&then.free, holder.need, holder.tasks);
+            forecast.fit += u64::from(then.tasks);
+        }
+        forecast
     }
 
     /// Whether the holder still fits at its time when these places are taken until after it.

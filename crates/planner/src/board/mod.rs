@@ -8,9 +8,15 @@ mod amounts;
 mod forecast;
 mod ids;
 mod lines;
+mod muster;
 mod nodes;
 mod pass;
 mod plan;
+mod preempt;
+mod queues;
+mod service;
+#[cfg(test)]
+mod tests;
 mod unit;
 
 use std::collections::{BTreeSet, HashMap};
@@ -20,13 +26,16 @@ use muster_domain::{Requirement, Resources, Span, Timestamp};
 pub use ids::{NodeId, QueueId, ShapeId, UnitId};
 pub use nodes::Places;
 pub use plan::{Cause, Hold, Plan, Start, Stop};
+pub use queues::QueueTerms;
 pub use unit::{Past, Unit};
 
-use crate::policy::{Key, Passing, Policy, Standing, rank};
+use crate::policy::{Key, Passing, Policy, PolicyName, Service, Standing, rank};
 use amounts::{Names, Need};
 use forecast::Forecast;
 use lines::{Kept, Lines};
 use nodes::{Nodes, Search};
+use queues::Queues;
+use service::Clocks;
 use unit::{Entry, State};
 
 /// A requirement, and what is known about its chances.
@@ -57,8 +66,16 @@ pub struct Board {
     lines: Lines,
     /// What runs, by its expected end.
     ends: BTreeSet<(Timestamp, UnitId)>,
-    running: usize,
+    /// What runs, in no order.
+    running_units: Vec<UnitId>,
     forecast: Option<Forecast>,
+    /// Nodes that nobody else gets before the holder of the reservation has started.
+    kept: Vec<NodeId>,
+    /// Only `muster` looks at what follows.
+    clocks: Clocks,
+    queues: Queues,
+    /// Some queue owns something, so there are lenders and borrowers.
+    lent: bool,
     /// Counts the times that capacity grew.
     grown: u64,
     /// Kept for its memory: the classes that a pass looks at.
@@ -68,11 +85,11 @@ pub struct Board {
 impl Board {
     pub fn new(policy: Policy) -> Self {
         let passing = Passing::of(policy.name);
-        let reserves = matches!(passing, Passing::InOrder | Passing::ShortestFirst);
+        let muster = policy.name == PolicyName::Muster;
         let kept = Kept {
             queues: passing != Passing::Everybody,
-            order: matches!(passing, Passing::Everybody | Passing::InOrder),
-            by_length: reserves,
+            order: matches!(passing, Passing::Everybody | Passing::InOrder) || muster,
+            by_length: matches!(passing, Passing::InOrder | Passing::ShortestFirst),
         };
         Self {
             policy,
@@ -85,8 +102,12 @@ impl Board {
             unused: Vec::new(),
             lines: Lines::new(kept),
             ends: BTreeSet::new(),
-            running: 0,
+            running_units: Vec::new(),
             forecast: None,
+            kept: Vec::new(),
+            clocks: Clocks::default(),
+            queues: Queues::default(),
+            lent: false,
             grown: 1,
             active: Vec::new(),
         }
@@ -114,8 +135,16 @@ impl Board {
         self.nodes_changed();
     }
 
+    /// What an operator says about a queue.
+    pub fn set_queue(&mut self, queue: QueueId, terms: &QueueTerms) {
+        let nominal = terms.nominal.as_ref().map(|amounts| self.names.room(amounts));
+        let borrow = terms.borrow.as_ref().map(|amounts| self.names.room(amounts));
+        self.lent |= nominal.is_some();
+        self.queues.set(queue, terms, nominal, borrow);
+    }
+
     fn nodes_changed(&mut self) {
-        self.forecast = None;
+        self.forget_reservation();
         self.capacity_grew();
     }
 
@@ -141,6 +170,8 @@ impl Board {
         let shape = &mut self.shapes[unit.shape.index()];
         let class = self.lines.class(unit.shape, unit.tasks, &mut shape.classes);
         let size = shape.need.scarce().saturating_mul(u64::from(unit.tasks));
+        let one = if shape.need.fixed[amounts::GPUS] > 0 { 1 } else { 1000 };
+        let level = self.policy.level(Service { size, one, ran: past.ran });
         let entry = Entry {
             unit,
             class,
@@ -148,7 +179,11 @@ impl Board {
             state: State::Waiting,
             since: now,
             past,
-            level: 0,
+            level,
+            pinned: false,
+            blocked_since: None,
+            stopped_for: Vec::new(),
+            position: 0,
             places: Places::default(),
             end: None,
         };
@@ -169,7 +204,9 @@ impl Board {
             State::Gone => return,
             State::Waiting => {
                 self.dequeue(id);
-                self.forecast = self.forecast.take().filter(|forecast| forecast.holder != id);
+                if self.forecast.as_ref().is_some_and(|forecast| forecast.holder == id) {
+                    self.forget_reservation();
+                }
             }
             State::Running => self.release(id, now),
         }
@@ -192,7 +229,7 @@ impl Board {
     }
 
     pub fn running(&self) -> usize {
-        self.running
+        self.running_units.len()
     }
 
     /// Whether there is room for it now, whoever else waits.
@@ -256,16 +293,31 @@ impl Board {
         Key { rank: rank(self.policy.name, standing), submit: unit.submit, seq: unit.seq, unit: id }
     }
 
+    fn is_muster(&self) -> bool {
+        self.policy.name == PolicyName::Muster
+    }
+
+    /// The line that counts: policies that do not know queues have one for all.
+    fn line_of(&self, entry: &Entry) -> QueueId {
+        if self.is_muster() { entry.unit.queue } else { QueueId(0) }
+    }
+
     fn enqueue(&mut self, id: UnitId) {
-        let (key, queue) = (self.key(id), QueueId(0));
+        let key = self.key(id);
         let entry = &self.entries[id.index()];
-        self.lines.insert(key, queue, entry.class, length(entry));
+        self.lines.insert(key, self.line_of(entry), entry.class, length(entry));
+        if self.is_muster() {
+            self.clock_waiting(id);
+        }
     }
 
     fn dequeue(&mut self, id: UnitId) {
-        let (key, queue) = (self.key(id), QueueId(0));
+        if self.is_muster() {
+            self.unclock_waiting(id);
+        }
+        let key = self.key(id);
         let entry = &self.entries[id.index()];
-        self.lines.remove(key, queue, entry.class, length(entry));
+        self.lines.remove(key, self.line_of(entry), entry.class, length(entry));
     }
 
     fn start(&mut self, id: UnitId, places: Places, now: Timestamp) {
@@ -281,22 +333,38 @@ impl Board {
         if let Some(end) = entry.end {
             self.ends.insert((end, id));
         }
-        self.running += 1;
+        entry.position = self.running_units.len() as u32;
+        self.running_units.push(id);
+        if self.policy.name == PolicyName::Muster {
+            self.queues.take(entry.unit.queue, need, entry.unit.tasks);
+            self.clock_running(id);
+        }
     }
 
     fn release(&mut self, id: UnitId, now: Timestamp) {
+        if self.is_muster() {
+            self.unclock_running(id);
+        }
+        let position = self.entries[id.index()].position as usize;
+        self.running_units.swap_remove(position);
+        if let Some(moved) = self.running_units.get(position) {
+            self.entries[moved.index()].position = position as u32;
+        }
         let entry = &mut self.entries[id.index()];
         let places = std::mem::take(&mut entry.places);
-        self.nodes.give_back(&self.shapes[entry.unit.shape.index()].need, &places);
+        let need = &self.shapes[entry.unit.shape.index()].need;
+        self.nodes.give_back(need, &places);
+        if self.policy.name == PolicyName::Muster {
+            self.queues.give(entry.unit.queue, need, entry.unit.tasks);
+        }
         entry.past.ran = entry.past.ran + now.since(entry.since);
         if let Some(end) = entry.end {
             self.ends.remove(&(end, id));
         }
         // The forecast let it end at its time; what is over earlier brings the start of the holder forward.
-        if entry.end.is_none_or(|end| end > now) {
+        if entry.end.is_none_or(|end| end > now) && self.kept.is_empty() {
             self.forecast = None;
         }
-        self.running -= 1;
         self.capacity_grew();
     }
 }

@@ -101,6 +101,10 @@ impl Nodes {
         self.all.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
     }
 
+    pub(crate) fn keep(&mut self, id: NodeId, kept: bool) {
+        self.all[id.index()].kept = kept;
+    }
+
     /// Whether it takes new tasks. Those that run on it stay counted until they are given back.
     pub(crate) fn set_up(&mut self, id: NodeId, up: bool) {
         let node = &mut self.all[id.index()];

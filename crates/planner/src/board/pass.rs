@@ -23,6 +23,10 @@ impl Board {
     /// Decides who starts now, and counts it as started.
     pub fn pass(&mut self, now: Timestamp) -> Plan {
         let mut plan = Plan::default();
+        if self.is_muster() {
+            self.pass_muster(now, &mut plan);
+            return plan;
+        }
         match self.passing {
             Passing::Everybody => self.let_all_pass(now, &mut plan),
             Passing::Nobody | Passing::InOrder | Passing::ShortestFirst => {
@@ -51,7 +55,7 @@ impl Board {
     }
 
     /// The places that a unit would get now.
-    fn find(&mut self, id: UnitId) -> Option<Places> {
+    pub(crate) fn find(&mut self, id: UnitId) -> Option<Places> {
         let unit = &self.entries[id.index()].unit;
         let (shape, tasks) = (unit.shape, unit.tasks);
         if self.hopeless(shape, tasks) {
@@ -65,7 +69,7 @@ impl Board {
         places
     }
 
-    fn begin(&mut self, id: UnitId, places: Places, now: Timestamp, plan: &mut Plan) {
+    pub(crate) fn begin(&mut self, id: UnitId, places: Places, now: Timestamp, plan: &mut Plan) {
         if let Some(forecast) = &mut self.forecast {
             let entry = &self.entries[id.index()];
             let in_time = length(entry) <= slack(now, forecast.at);
@@ -74,7 +78,7 @@ impl Board {
             }
             // One that goes before the holder has taken what the holder counted on.
             if !forecast.holds() {
-                self.forecast = None;
+                self.forget_reservation();
             }
         }
         self.start(id, places, now);
@@ -82,19 +86,24 @@ impl Board {
     }
 
     /// Sees to it that the forecast is that of the unit, as of now.
-    fn reserve(&mut self, id: UnitId, now: Timestamp) {
+    pub(crate) fn reserve(&mut self, id: UnitId, now: Timestamp) {
         let valid = |forecast: &Forecast| forecast.holder == id && forecast.at.is_some_and(|at| at >= now);
         if self.forecast.as_ref().is_some_and(valid) {
             return;
         }
+        self.forecast = Some(self.forecast_without(id, &[], now));
+    }
+
+    /// What is expected for the unit if some of what runs were gone already.
+    pub(crate) fn forecast_without(&self, id: UnitId, gone: &[UnitId], now: Timestamp) -> Forecast {
         let unit = &self.entries[id.index()].unit;
-        let (shapes, entries) = (&self.shapes, &self.entries);
-        let holder = Holder { unit: id, need: &shapes[unit.shape.index()].need, tasks: unit.tasks };
-        let forecast = Forecast::new(holder, &self.nodes, &self.ends, now, |running| {
-            let entry = &entries[running.index()];
-            (&shapes[entry.unit.shape.index()].need, &entry.places)
-        });
-        self.forecast = Some(forecast);
+        let holder = Holder { unit: id, need: &self.shapes[unit.shape.index()].need, tasks: unit.tasks };
+        let nothing = Places::default();
+        Forecast::new(holder, &self.nodes, &self.ends, now, |running| {
+            let entry = &self.entries[running.index()];
+            let places = if gone.contains(&running) { &nothing } else { &entry.places };
+            (&self.shapes[entry.unit.shape.index()].need, places)
+        })
     }
 
     /// Starts all that fit.

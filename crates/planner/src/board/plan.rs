@@ -13,7 +13,7 @@ pub struct Start {
 }
 
 /// Why a unit is stopped for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The other one is more important.
     Priority,
@@ -48,4 +48,13 @@ pub struct Plan {
     pub starts: Vec<Start>,
     /// When time alone may change the decisions: look again then.
     pub look_again: Option<Timestamp>,
+}
+
+impl Plan {
+    /// Asks for a pass at a time, unless one comes earlier anyway.
+    pub(crate) fn look_again_at(&mut self, at: Timestamp, now: Timestamp) {
+        if at > now {
+            self.look_again = Some(self.look_again.map_or(at, |known| known.min(at)));
+        }
+    }
 }

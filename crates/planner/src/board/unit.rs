@@ -55,6 +55,14 @@ pub(crate) struct Entry {
     pub(crate) since: Timestamp,
     pub(crate) past: Past,
     pub(crate) level: u8,
+    /// Goes first in its level, and is not stopped for reasons of level.
+    pub(crate) pinned: bool,
+    /// The first time that room was sought for it and not found.
+    pub(crate) blocked_since: Option<Timestamp>,
+    /// Those for which it was stopped, by `seq`.
+    pub(crate) stopped_for: Vec<u64>,
+    /// Its position among those that run.
+    pub(crate) position: u32,
     /// Where it runs.
     pub(crate) places: Places,
     /// When it is expected to end.

@@ -2,12 +2,19 @@
 //!
 //! Guarantees: a rule is a function of what it is given; two boards with equal input decide alike.
 
+mod ageing;
 mod backfill;
+mod level;
 mod name;
 mod order;
 mod settings;
+mod share;
+mod victims;
 
 pub use backfill::{Passing, slack};
+pub use level::{LAST, Service};
 pub use name::{PolicyName, UnknownPolicy};
 pub use order::{Claim, Key, Standing, rank};
 pub use settings::Policy;
+pub use share::dominant_share;
+pub use victims::{Party, Trial, Victim, cause, choose, cost};

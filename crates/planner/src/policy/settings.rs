@@ -51,7 +51,7 @@ impl Default for Policy {
             least_run: Span::from_secs(60),
             restart: Span::from_secs(60),
             preempt_by_level: true,
-            waste_per_mille: 20,
+            waste_per_mille: 40,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Traces and figures for the tests of the replay.
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::PathBuf;
 use std::process::Command;
