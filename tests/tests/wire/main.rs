@@ -25,6 +25,7 @@ mod gangs;
 mod gangs_of_two;
 mod liveness;
 mod logs;
+mod making_room;
 mod metrics;
 mod original_worker;
 mod outage;

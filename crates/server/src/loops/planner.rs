@@ -69,6 +69,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
                     let looked = look && summary.placed + summary.lapsed == 0;
                     if looked {
                         looks.note(started.elapsed());
+                        app.metrics.room.keeping(summary.keeping);
                     }
                     if !looked || summary.stopped + summary.keeping > 0 {
                         pause = pause.min(looks.left().max(LEAST_PAUSE));

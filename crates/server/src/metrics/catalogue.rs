@@ -11,6 +11,7 @@ use prometheus::{
 };
 
 use super::gangs::GangMetrics;
+use super::room::RoomMetrics;
 use super::webhooks::WebhookMetrics;
 
 const EXECUTION_BUCKETS: [f64; 8] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -30,6 +31,7 @@ pub(crate) struct Metrics {
     pub(super) gauges: StoreGauges,
     pub(crate) webhooks: WebhookMetrics,
     gangs: GangMetrics,
+    pub(crate) room: RoomMetrics,
     pub(super) store_up: Gauge,
     pub(crate) parked: IntGauge,
     pub(crate) unplaceable: IntGauge,
@@ -101,7 +103,7 @@ pub(super) fn counters(
     register(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
 }
 
-fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge> {
+pub(super) fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge> {
     register(registry, IntGauge::new(name, help)?)
 }
 
@@ -268,6 +270,7 @@ impl Metrics {
             )?,
             webhooks: WebhookMetrics::new(r, &store_registry)?,
             gangs: GangMetrics::new(r)?,
+            room: RoomMetrics::new(r)?,
             registry,
             store_registry,
         })
@@ -292,6 +295,10 @@ impl Metrics {
             EventKind::Claimed { waited, .. } => {
                 self.jobs.claimed.inc();
                 self.jobs.queue_wait.observe(waited.as_secs_f64());
+                event.job.into_iter().for_each(|job| self.room.started(job, event.at));
+            }
+            EventKind::RoomMade { by } => {
+                event.job.into_iter().for_each(|job| self.room.made(job, by.len(), event.at));
             }
             EventKind::Done { ran, .. } => {
                 self.jobs.completed.inc();
@@ -339,7 +346,6 @@ impl Metrics {
             | EventKind::StopRequested { .. }
             | EventKind::Reserved { .. }
             | EventKind::Unreserved { .. }
-            | EventKind::RoomMade { .. }
             | EventKind::Drained { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::WorkerRegistered

@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod gangs;
+mod room;
 mod scrape;
 mod webhooks;
 
