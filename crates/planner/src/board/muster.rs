@@ -39,24 +39,34 @@ impl Board {
 
     /// The claims of the first of each line, and of those that have waited for very long.
     fn claims(&self) -> BinaryHeap<Reverse<(Claim, Source)>> {
-        let mut claims = BinaryHeap::new();
+        let queues = 0..self.lines.queues.len() as u32;
+        let shares: Vec<u64> = queues.map(|queue| self.share_of(QueueId(queue))).collect();
+        let mut claims = Vec::new();
         for class in &self.lines.active {
-            for line in 0..self.lines.classes[*class as usize].lines.len() {
-                claims.extend(self.claim_of_line(*class, line).map(Reverse));
+            for (position, line) in self.lines.classes[*class as usize].lines.iter().enumerate() {
+                let Some(first) = line.order.first() else { continue };
+                let claim = self.claim(first.unit, false, shares[line.queue.index()]);
+                claims.extend(claim.map(|claim| Reverse((claim, Some((*class, position))))));
             }
         }
-        let aged = self.clocks.aged.iter().filter_map(|key| self.claim(key.unit, true));
+        let shared = |id: UnitId| shares[self.entries[id.index()].unit.queue.index()];
+        let aged = self.clocks.aged.iter().filter_map(|key| self.claim(key.unit, true, shared(key.unit)));
         claims.extend(aged.take(AGED_AT_ONCE).map(|claim| Reverse((claim, None))));
-        claims
+        BinaryHeap::from(claims)
     }
 
+    /// The claim of the first of a line, as of now.
     fn claim_of_line(&self, class: u32, line: usize) -> Option<(Claim, Source)> {
         let first = self.lines.classes[class as usize].lines[line].order.first()?;
-        Some((self.claim(first.unit, false)?, Some((class, line))))
+        Some((self.claim_now(first.unit, false)?, Some((class, line))))
+    }
+
+    fn claim_now(&self, id: UnitId, aged: bool) -> Option<Claim> {
+        self.claim(id, aged, self.share_of(self.entries[id.index()].unit.queue))
     }
 
     /// `None` when its queue may not have it now.
-    fn claim(&self, id: UnitId, aged: bool) -> Option<Claim> {
+    fn claim(&self, id: UnitId, aged: bool, share: u64) -> Option<Claim> {
         let entry = &self.entries[id.index()];
         let unit = &entry.unit;
         let borrows = match self.standing(id) {
@@ -65,10 +75,10 @@ impl Board {
             Standing::Refused => return None,
         };
         let pinned = aged && self.policy.may_pin(self.pinned_of(entry), entry.size, self.total_of(entry));
-        (pinned || !aged).then(|| Claim {
+        (pinned || !aged).then_some(Claim {
             borrows,
             priority: Reverse(unit.priority),
-            share: self.share_of(unit.queue),
+            share,
             level: if pinned { 0 } else { entry.level },
             pinned: Reverse(pinned),
             submit: unit.submit,
@@ -106,7 +116,7 @@ impl Board {
                 continue;
             }
             // Shares and quotas have changed with every start; the claim has its place by what is true now.
-            let current = self.claim(id, source.is_none());
+            let current = self.claim_now(id, source.is_none());
             if current != Some(claim) {
                 claims.extend(current.map(|current| Reverse((current, source))));
                 continue;
@@ -125,12 +135,21 @@ impl Board {
             if !started && blocked.is_none() {
                 blocked = Some(claim);
                 self.keep_room(id, now, plan);
+                claims.retain(|Reverse((other, _))| self.has_a_chance(*other, claim));
             }
             if started && let Some((class, line)) = source {
                 claims.extend(self.claim_of_line(class, line).map(Reverse));
             }
         }
         blocked.map(|claim| claim.unit)
+    }
+
+    /// Whether a claim behind the holder could come to anything before those that pass are looked at: it has
+    /// a better standing, or others to stop while the holder has its time.
+    fn has_a_chance(&self, claim: Claim, holder: Claim) -> bool {
+        let timed = self.forecast.as_ref().is_some_and(|forecast| forecast.at.is_some());
+        (claim.priority, claim.level) < (holder.priority, holder.level)
+            || timed && (self.lent || self.stands_above_any(claim.priority.0, claim.level))
     }
 
     fn start_or_stop_others(&mut self, claim: Claim, now: Timestamp, plan: &mut Plan) -> bool {
@@ -223,12 +242,15 @@ impl Board {
 
     /// Starts those that do not delay the holder, the shortest first.
     fn let_others_pass(&mut self, now: Timestamp, plan: &mut Plan) {
-        let mut turns = BinaryHeap::new();
+        let mut turns = Vec::new();
         for class in &self.lines.active {
-            for line in 0..self.lines.classes[*class as usize].lines.len() {
-                turns.extend(self.turn_of_line(*class, line).map(Reverse));
+            let of = &self.lines.classes[*class as usize];
+            if !self.hopeless(of.shape, of.tasks) {
+                let lines = 0..of.lines.len();
+                turns.extend(lines.filter_map(|line| self.turn_of_line(*class, line)).map(Reverse));
             }
         }
+        let mut turns = BinaryHeap::from(turns);
         while let Some(Reverse((length, claim, class, line))) = turns.pop() {
             let current = self.turn_of_line(class, line);
             if current != Some((length, claim, class, line)) {
@@ -248,7 +270,7 @@ impl Board {
             return None;
         }
         let (length, first) = of.lines[line].by_length.first()?;
-        Some((*length, self.claim(first.unit, false)?, class, line))
+        Some((*length, self.claim_now(first.unit, false)?, class, line))
     }
 
     /// Places for one that goes behind the holder.

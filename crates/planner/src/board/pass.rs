@@ -10,7 +10,7 @@ use std::ops::Bound;
 use muster_domain::{Span, Timestamp};
 
 use super::forecast::{Forecast, Holder};
-use super::ids::{QueueId, UnitId};
+use super::ids::{QueueId, ShapeId, UnitId};
 use super::nodes::{Places, Search};
 use super::plan::{Plan, Start};
 use super::{Board, length};
@@ -57,7 +57,10 @@ impl Board {
     /// The places that a unit would get now.
     pub(crate) fn find(&mut self, id: UnitId) -> Option<Places> {
         let unit = &self.entries[id.index()].unit;
-        let (shape, tasks) = (unit.shape, unit.tasks);
+        self.find_for(unit.shape, unit.tasks)
+    }
+
+    fn find_for(&mut self, shape: ShapeId, tasks: u32) -> Option<Places> {
         if self.hopeless(shape, tasks) {
             return None;
         }
@@ -128,28 +131,36 @@ impl Board {
         let mut active = std::mem::take(&mut self.active);
         active.clone_from(&self.lines.active);
         loop {
-            let turns = active.iter().filter_map(|class| self.turn(*class, after, now));
-            let Some((turn, places)) = turns.min_by_key(|(turn, _)| *turn) else { break };
+            let mut first: Option<(Turn, Places)> = None;
+            active.retain(|number| {
+                let class = &self.lines.classes[*number as usize];
+                let (shape, tasks) = (class.shape, class.tasks);
+                let places = self.find_for(shape, tasks);
+                if let Some(places) = &places
+                    && let Some(turn) = self.turn(*number, places, after, now)
+                    && first.as_ref().is_none_or(|(other, _)| turn < *other)
+                {
+                    first = Some((turn, places.clone()));
+                }
+                // Room only shrinks during a pass.
+                places.is_some()
+            });
+            let Some((turn, places)) = first else { break };
             self.begin(turn.1.unit, places, now, plan);
             after = Some(turn);
         }
         self.active = active;
     }
 
-    /// The first of a class that may start now, among those that come after a turn, and where.
-    fn turn(&self, class: u32, after: Option<Turn>, now: Timestamp) -> Option<(Turn, Places)> {
+    /// The first of a class that may start now on these places, among those that come after a turn.
+    fn turn(&self, class: u32, places: &Places, after: Option<Turn>, now: Timestamp) -> Option<Turn> {
         let class = &self.lines.classes[class as usize];
-        if self.hopeless(class.shape, class.tasks) {
-            return None;
-        }
         let forecast = self.forecast.as_ref()?;
         let slack = slack(now, forecast.at);
-        let known = &self.shapes[class.shape.index()];
-        let places = self.nodes.find(&known.need, class.tasks, known.most, Search::All)?;
-        let roomy = forecast.permits(&known.need, &places);
+        let roomy = forecast.permits(&self.shapes[class.shape.index()].need, places);
         let line = class.lines.first()?;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let turn = match self.passing {
+        match self.passing {
             Passing::ShortestFirst => {
                 let first = line.by_length.range((from, Bound::Unbounded)).next();
                 first.filter(|(length, _)| roomy || *length <= slack).copied()
@@ -163,7 +174,6 @@ impl Board {
                 short.map(|(_, key)| (Span::ZERO, *key)).filter(|turn| Some(*turn) > after).min()
             }
             Passing::Nobody | Passing::Everybody => None,
-        };
-        Some((turn?, places))
+        }
     }
 }

@@ -77,6 +77,12 @@ impl Board {
         below.map(|(_, held)| held[kind]).sum()
     }
 
+    /// Whether anything runs that could be stopped for such a standing.
+    pub(crate) fn stands_above_any(&self, priority: i32, level: u8) -> bool {
+        let below = |(of, at): &(i32, u8)| *of < priority || (*of == priority && *at > level);
+        self.clocks.held.iter().any(|(standing, held)| below(standing) && *held != [0, 0])
+    }
+
     fn count_held(&mut self, id: UnitId, more: bool) {
         let entry = &self.entries[id.index()];
         let need = &self.shapes[entry.unit.shape.index()].need;
