@@ -39,7 +39,7 @@ fn next_placed(scheduler: &Scheduler, gangs: &[Gang]) -> Gang {
 
 for_each_store! {
     fn t13_big_ones_first_then_by_priority_then_by_age(store) {
-        let scheduler = Scheduler::start(store);
+        let scheduler = Scheduler::start_with(store, Settings::default().set("gang-order", "largest-gang"));
         scheduler.register_many(4);
         let first = scheduler.submit_gang(4);
         scheduler.await_gang(&first, "reserved");
@@ -54,6 +54,20 @@ for_each_store! {
         scheduler.http().post(&format!("/gangs/{}/cancel", first.id), "").expect(200);
         let order = [(); 4].map(|()| next_placed(&scheduler, &waiting));
         assert_eq!(order, [urgent, older, younger, small]);
+    }
+
+    fn gangs_go_by_priority_and_age_whatever_their_size(store) {
+        let scheduler = Scheduler::start(store);
+        scheduler.register_many(4);
+        let first = scheduler.submit_gang(4);
+        scheduler.await_gang(&first, "reserved");
+        let submit = |size: usize, priority: i64| {
+            scheduler.submit_gang_with(&json!({ "command": "true", "gang_size": size, "priority": priority }))
+        };
+        let waiting = [submit(3, 1), submit(4, 1), submit(3, 10), submit(4, 1)];
+        scheduler.http().post(&format!("/gangs/{}/cancel", first.id), "").expect(200);
+        let order = [(); 4].map(|()| next_placed(&scheduler, &waiting));
+        assert_eq!(order, [2, 0, 1, 3].map(|place: usize| waiting[place].clone()));
     }
 
     fn t13_every_task_of_a_gang_has_a_worker_of_its_own(store) {
