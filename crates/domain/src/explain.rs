@@ -7,6 +7,7 @@ use crate::gang_room::GangRoom;
 use crate::ids::{GangId, JobId, QueueName, WorkerId};
 use crate::kept_room::Unit;
 use crate::phase::Status;
+use crate::quota_room::{QuotaRoom, ShareOf};
 use crate::resources::Shortfall;
 use crate::time::Timestamp;
 
@@ -25,6 +26,14 @@ pub enum Reason {
     QueuePaused { queue: QueueName },
     /// Its queue has started as many as its rate allows.
     RateLimited { queue: QueueName, until: Timestamp },
+    /// Its queue may not take what it needs of one kind of resource.
+    Quota(Box<QuotaRoom>),
+    /// As many jobs of its queue, or of one above it, run as may.
+    QueueRuns { queue: QueueName, running: u32, limit: u32 },
+    /// As many jobs of its user run there as may.
+    UserRuns { queue: QueueName, user: String, running: u32, limit: u32 },
+    /// Work of the same priority in these queues goes first: it needs not borrow, or their share is lower.
+    Share { own: ShareOf, first: Vec<ShareOf> },
     /// As many jobs of its key run as may.
     Concurrency { key: String, limit: u32, holders: Vec<JobId> },
     /// The worker that could run it gets no work because job after job failed on it.
@@ -71,6 +80,10 @@ impl Reason {
             Self::BackOff { .. } => "back_off",
             Self::QueuePaused { .. } => "queue_paused",
             Self::RateLimited { .. } => "rate_limited",
+            Self::Quota(_) => "quota",
+            Self::QueueRuns { .. } => "queue_full",
+            Self::UserRuns { .. } => "user_limit",
+            Self::Share { .. } => "fair_share",
             Self::Concurrency { .. } => "concurrency",
             Self::Quarantined { .. } => "quarantine",
             Self::NoWorkers => "no_workers",
@@ -105,9 +118,12 @@ impl fmt::Display for Reason {
             Self::RateLimited { queue, until } => {
                 write!(f, "its queue {queue} starts the next job at {}", until.to_rfc3339())
             }
+            Self::Quota(room) => room.fmt(f),
+            Self::QueueRuns { queue, running, limit } => runs(f, queue, "", *running, *limit),
+            Self::UserRuns { queue, user, running, limit } => runs(f, queue, user, *running, *limit),
+            Self::Share { own, first } => goes_first(f, own, first),
             Self::Concurrency { key, limit, holders } => {
-                let names: Vec<String> = holders.iter().map(ToString::to_string).collect();
-                write!(f, "at most {limit} of {key:?} at once, and these run: {}", names.join(", "))
+                write!(f, "at most {limit} of {key:?} at once, and these run: {}", join(holders, ", "))
             }
             Self::Quarantined { worker, until } => write!(
                 f,
@@ -181,6 +197,22 @@ fn write_kept(f: &mut fmt::Formatter<'_>, unit: Unit, workers: u32, until: Optio
     }
 }
 
+fn runs(f: &mut fmt::Formatter<'_>, queue: &QueueName, user: &str, running: u32, limit: u32) -> fmt::Result {
+    if user.is_empty() {
+        return write!(f, "{running} jobs of queue {queue} run, at most {limit} may");
+    }
+    write!(f, "{running} jobs of user {user} run in queue {queue}, at most {limit} may")
+}
+
+fn goes_first(f: &mut fmt::Formatter<'_>, own: &ShareOf, first: &[ShareOf]) -> fmt::Result {
+    let first = join(first, ", ");
+    write!(f, "work of the same priority in these queues goes first: {first} before {own}")
+}
+
 fn list(shortfalls: &[Shortfall]) -> String {
-    shortfalls.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    join(shortfalls, "; ")
+}
+
+fn join(things: &[impl fmt::Display], between: &str) -> String {
+    things.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
 }

@@ -3,6 +3,7 @@
 //! Guarantees: no I/O, no clock, no randomness and no panics; a job changes its phase only in
 //! [`lifecycle::transition`]; every refusal is a typed [`Rejection`].
 
+pub mod amounts;
 pub mod dependency;
 pub mod edit;
 pub mod event;
@@ -17,6 +18,8 @@ pub mod lifecycle;
 pub mod limits;
 pub mod phase;
 pub mod queue;
+pub mod queue_tree;
+pub mod quota_room;
 pub mod rejection;
 pub mod resources;
 pub mod retry;
@@ -28,6 +31,7 @@ pub mod time;
 pub mod webhook;
 pub mod worker;
 
+pub use amounts::{Amounts, Quantity};
 pub use edit::{Edit, edit};
 pub use event::{Event, EventKind, RequeueCause};
 pub use explain::Reason;
@@ -41,6 +45,8 @@ pub use lifecycle::{
 };
 pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Status, StopReason};
 pub use queue::{Queue, RateLimit};
+pub use queue_tree::Terms;
+pub use quota_room::{Borrower, QuotaRoom, ShareOf};
 pub use rejection::Rejection;
 pub use resources::{Dimension, Requirement, Resources, Shortfall};
 pub use rule::{Ended, IfUnmet, Needs, Rule, Tally, Verdict};

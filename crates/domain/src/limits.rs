@@ -21,6 +21,9 @@ pub const EXIT_EVIDENCE: Span = Span::from_secs(12);
 /// The most tasks that a gang may have.
 pub const MAX_GANG: u32 = 4_096;
 
+/// The most queues from the root of a tree down to its lowest one.
+pub const MAX_QUEUE_DEPTH: usize = 16;
+
 /// A job that was lost with this many workers, one after the other, is held.
 pub const POISON_AFTER: usize = 3;
 

@@ -1,8 +1,9 @@
-//! Queues as operators set them: pause, bounds and a rate of starts.
+//! Queues as operators set them: pause, bounds, a rate of starts, and how they share with others.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::QueueName;
+use crate::queue_tree::Terms;
 use crate::time::{Span, Timestamp};
 
 /// At most `starts` jobs start in each `per`, evenly refilled.
@@ -28,6 +29,13 @@ pub struct Queue {
     pub tokens_milli: u64,
     #[serde(default)]
     pub filled_at: Timestamp,
+    /// Its place among other queues, its quota, and its limits on what runs.
+    #[serde(default, skip_serializing_if = "Terms::is_default")]
+    pub terms: Terms,
+    /// The root of the tree that it belongs to; `None` when nothing of `terms` is set here or in its tree.
+    /// Whoever starts jobs of such a queue holds the lock of this tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<QueueName>,
 }
 
 impl Queue {
@@ -39,6 +47,8 @@ impl Queue {
             rate: None,
             tokens_milli: 0,
             filled_at: Timestamp::default(),
+            terms: Terms::default(),
+            tree: None,
         }
     }
 

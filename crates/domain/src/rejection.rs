@@ -1,6 +1,6 @@
 //! Every "no" of the rules, typed. The API maps each to one status and one stable code.
 
-use crate::ids::{GangId, JobId, Lease, SetId, WebhookId, WorkerId};
+use crate::ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 use crate::phase::Status;
 
 /// Why a command was refused. A refused command has changed nothing.
@@ -58,12 +58,22 @@ pub enum Rejection {
     QueueFull { queue: String, queued: u64, limit: u64 },
     #[error("the scheduler is full: {queued} jobs wait, at most {limit} may")]
     TooManyQueued { queued: u64, limit: u64 },
+    #[error("user {user} has {queued} jobs waiting in queue {queue}, at most {limit} may")]
+    UserFull { queue: String, user: String, queued: u64, limit: u64 },
+    #[error("a queue cannot be below itself: {}", spelled(.path))]
+    QueueCycle { path: Vec<QueueName> },
+    #[error("queue {queue} would be {depth} queues below its root, at most {limit} are allowed")]
+    QueueTooDeep { queue: QueueName, depth: usize, limit: usize },
     #[error("webhook {id} does not exist")]
     WebhookNotFound { id: WebhookId },
     #[error("there are {limit} webhooks already, which is the most: remove one first")]
     TooManyWebhooks { limit: usize },
     #[error("another job of the batch was refused, so none was taken: {cause}")]
     BatchRefused { cause: Box<Rejection> },
+}
+
+fn spelled(path: &[QueueName]) -> String {
+    path.iter().map(QueueName::as_str).collect::<Vec<_>>().join(" -> ")
 }
 
 fn holder_name(holder: Option<&WorkerId>) -> String {

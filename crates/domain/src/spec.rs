@@ -160,6 +160,12 @@ pub struct JobSpec {
     pub exit0_finishes: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal_scope: Option<SignalScope>,
+    /// Who submitted it, as they said themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Never stopped in favour of others; such work does not borrow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -201,6 +207,8 @@ impl JobSpec {
             launch: Launch::default(),
             exit0_finishes: false,
             signal_scope: None,
+            user: None,
+            fixed: false,
         }
     }
 
@@ -218,6 +226,9 @@ impl JobSpec {
             requirement: self.requirement(),
             queue: self.queue.clone(),
             concurrency: self.concurrency.clone(),
+            // Only queues count by user, or lend.
+            user: self.queue.as_ref().and(self.user.clone()),
+            fixed: self.fixed && self.queue.is_some(),
         }
     }
 }
@@ -247,6 +258,11 @@ pub struct Shape {
     pub queue: Option<QueueName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<Concurrency>,
+    /// The submitter of a job in a queue, which may bound what each of them runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
 }
 
 /// Names a [`Shape`]. The store keeps the shape under this name and moves a newcomer to the next free

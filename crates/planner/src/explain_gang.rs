@@ -147,6 +147,8 @@ mod tests {
             requirement: Requirement { resources: vram(vram_mb), tags: BTreeSet::new() },
             limits: Vec::new(),
             avoid: Vec::new(),
+            seat: None,
+            fixed: false,
             ends: None,
         }
     }

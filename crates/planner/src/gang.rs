@@ -10,7 +10,9 @@ use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Turn, Un
 
 use crate::fit::WorkerView;
 use crate::order::Order;
+use crate::quota::Ledger;
 use crate::score::{self, Key, Scoring};
+use crate::share::{Contender, Turns};
 
 /// A gang that waits for placement, reduced to what placement looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,10 @@ pub struct GangCandidate {
     pub avoid: Vec<WorkerId>,
     /// When it will have ended if it starts now; `None` when nobody can say.
     pub ends: Option<Timestamp>,
+    /// The place of its queue in the pass's ledger, where one is kept.
+    pub seat: Option<usize>,
+    /// Not preemptible.
+    pub fixed: bool,
 }
 
 impl GangCandidate {
@@ -80,24 +86,51 @@ pub struct GangPlacement {
     pub workers: Vec<usize>,
 }
 
-/// Places the gangs that fit, one after the other in the order of [`GangCandidate::key`].
+/// Places the gangs that fit, one after the other in the order of [`GangCandidate::key`], or in turn by queue
+/// where a ledger is kept.
 ///
 /// Whether workers ask for work does not matter; `limits` say how many more tasks may start under each.
 pub fn place_gangs(
     workers: &[WorkerView],
     limits: &[u32],
+    ledger: Option<&Ledger>,
     gangs: &[GangCandidate],
     (scoring, order): (Scoring, Order),
 ) -> Vec<GangPlacement> {
     let mut pass = Pass::new(workers, limits, scoring);
+    if let Some(ledger) = ledger {
+        return in_turn(pass, ledger.clone(), gangs);
+    }
     let mut line: Vec<usize> = (0..gangs.len()).collect();
     line.sort_by_key(|index| gangs[*index].key(order));
     line.into_iter()
         .filter_map(|candidate| {
-            let workers = pass.place(&gangs[candidate])?;
+            let workers = pass.place(&gangs[candidate], u32::MAX)?;
             Some(GangPlacement { candidate, workers })
         })
         .collect()
+}
+
+/// Places gangs queue by queue, each as far as the quota of its queue goes.
+fn in_turn<'a>(mut pass: Pass<'a>, mut ledger: Ledger, gangs: &'a [GangCandidate]) -> Vec<GangPlacement> {
+    let seats: Vec<usize> =
+        gangs.iter().map(|gang| gang.seat.unwrap_or_else(|| ledger.seat_or_add(None))).collect();
+    let contender = |(gang, seat): (&GangCandidate, &usize)| {
+        let one = ledger.row(&gang.requirement.resources);
+        let need = one.iter().map(|amount| amount.saturating_mul(u64::from(gang.tasks))).collect();
+        Contender { seat: *seat, priority: gang.priority, age: gang.seq, need, jobs: gang.tasks }
+    };
+    let mut turns = Turns::new(gangs.iter().zip(&seats).map(contender).collect());
+    let mut placements = Vec::new();
+    while let Some(candidate) = turns.next(&ledger, |_| false) {
+        let (gang, seat) = (&gangs[candidate], seats[candidate]);
+        let need = ledger.row(&gang.requirement.resources);
+        if let Some(workers) = pass.place(gang, ledger.room(seat, &need, gang.fixed)) {
+            ledger.take(seat, &need, gang.fixed, workers.len() as u32);
+            placements.push(GangPlacement { candidate, workers });
+        }
+    }
+    placements
 }
 
 /// How many tasks fit into what is free of a worker.
@@ -191,9 +224,9 @@ impl<'a> Pass<'a> {
         Self { hosts, positions, limits: limits.to_vec(), scoring, keeping, at_most: HashMap::new() }
     }
 
-    /// The workers of the gang's tasks, taken; `None` when it does not fit.
-    pub(crate) fn place(&mut self, gang: &'a GangCandidate) -> Option<Vec<usize>> {
-        let allowed = self.allowed(gang).min(gang.tasks);
+    /// The workers of the gang's tasks, no more than `most`, taken; `None` when it does not fit.
+    pub(crate) fn place(&mut self, gang: &'a GangCandidate, most: u32) -> Option<Vec<usize>> {
+        let allowed = self.allowed(gang).min(gang.tasks).min(most);
         let known = (&gang.requirement, gang.most_on_one());
         let hopeless = self.at_most.get(&known).is_some_and(|room| *room < u64::from(gang.fewest()));
         if gang.tasks == 0 || allowed < gang.fewest() || hopeless {

@@ -42,13 +42,15 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
         requirement: Requirement { resources: need, tags: BTreeSet::new() },
         limits: Vec::new(),
         avoid: Vec::new(),
+        seat: None,
+        fixed: false,
         ends: None,
     }
 }
 
 /// Which gangs are placed (by age) and where.
 fn placed(workers: &[WorkerView], gangs: &[GangCandidate]) -> Vec<(u64, Vec<String>)> {
-    named(workers, gangs, &place_gangs(workers, &[], gangs, BY_SIZE))
+    named(workers, gangs, &place_gangs(workers, &[], None, gangs, BY_SIZE))
 }
 
 fn named(
@@ -76,7 +78,7 @@ fn size_then_priority_then_age_decides_who_goes_first() {
 fn priority_then_age_decides_unless_size_is_asked_for() {
     let gang = |seq, tasks, priority| GangCandidate { priority, ..gang(seq, tasks, vram(1)) };
     let gangs = [gang(2, 2, 1), gang(3, 4, 10), gang(4, 8, 1), gang(1, 4, 1)];
-    let placements = place_gangs(&workers(8, 8000), &[], &gangs, (Scoring::BestFit, Order::Turn));
+    let placements = place_gangs(&workers(8, 8000), &[], None, &gangs, (Scoring::BestFit, Order::Turn));
     let order: Vec<u64> = placements.iter().map(|placement| gangs[placement.candidate].seq).collect();
     assert_eq!(order, [3, 1, 2, 4]);
 }
@@ -121,7 +123,7 @@ fn the_smallest_workers_that_fit_are_taken_and_tasks_follow_their_names() {
     let sizes = [("d", 9000), ("c", 4000), ("b", 5000), ("a", 20_000)];
     let cluster: Vec<WorkerView> = sizes.iter().map(|(name, size)| worker(name, vram(*size))).collect();
     assert_eq!(placed(&cluster, &[gang(1, 2, vram(4500))]), [(1, names(&["b", "d"]))]);
-    let spread = place_gangs(&cluster, &[], &[gang(1, 2, vram(4500))], (Scoring::Spread, Order::Turn));
+    let spread = place_gangs(&cluster, &[], None, &[gang(1, 2, vram(4500))], (Scoring::Spread, Order::Turn));
     assert_eq!(named(&cluster, &[gang(1, 2, vram(4500))], &spread), [(1, names(&["a", "b"]))]);
 }
 
@@ -173,7 +175,7 @@ fn limits_count_every_task_and_are_shared_by_the_gangs_of_a_pass() {
     let limited = |seq, tasks| GangCandidate { limits: vec![0], ..gang(seq, tasks, vram(1)) };
     let cluster = workers(9, 8000);
     let seqs = |gangs: &[GangCandidate], limits: &[u32]| -> Vec<(u64, usize)> {
-        let placements = place_gangs(&cluster, limits, gangs, BY_SIZE);
+        let placements = place_gangs(&cluster, limits, None, gangs, BY_SIZE);
         placements.iter().map(|p| (gangs[p.candidate].seq, p.workers.len())).collect()
     };
     assert_eq!(seqs(&[limited(1, 3), limited(2, 2), limited(3, 2)], &[5]), [(1, 3), (2, 2)]);
@@ -197,7 +199,7 @@ fn a_thousand_gangs_on_ten_thousand_workers_are_one_short_pass() {
             GangCandidate { per_worker: 1 + (seq % 3) as u32, ..gang(seq, 8 + (seq % 64) as u32, need) }
         })
         .collect();
-    let placements = place_gangs(&cluster, &[], &gangs, BY_SIZE);
+    let placements = place_gangs(&cluster, &[], None, &gangs, BY_SIZE);
     assert_eq!(placements.len(), 500);
 }
 
@@ -335,7 +337,7 @@ proptest! {
             gang.requirement.resources = needs[index % needs.len()].clone();
         }
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let placements = place_gangs(&cluster, &limits, &gangs, (scoring, Order::LargestGang));
+        let placements = place_gangs(&cluster, &limits, None, &gangs, (scoring, Order::LargestGang));
         check(&cluster, &limits, &gangs, &placements)?;
     }
 
@@ -351,7 +353,7 @@ proptest! {
     ) {
         let gangs = numbered(gangs);
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], &gangs, (scoring, Order::LargestGang)));
+        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, (scoring, Order::LargestGang)));
         prop_assert_eq!(by_name(&cluster), by_name(&shuffled));
     }
 }

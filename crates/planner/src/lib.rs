@@ -15,7 +15,10 @@ mod outlook;
 mod place;
 pub mod policy;
 mod prospect;
+mod quota;
+mod quota_check;
 mod score;
+mod share;
 
 pub use explain::explain;
 pub use explain_gang::explain_gang;
@@ -26,4 +29,7 @@ pub use order::{Candidate, Order};
 pub use outlook::{Knobs, Outlook, Stop, Waiting, outlook};
 pub use place::{Placement, View, place};
 pub use prospect::{Occupant, Prospect, prospect};
+pub use quota::{Held, Ledger, Row};
+pub use quota_check::QuotaViolation;
 pub use score::Scoring;
+pub use share::{Contender, Share, Turns};

@@ -28,6 +28,10 @@ pub struct Candidate {
     pub limits: Vec<usize>,
     /// Workers on which it failed before: taken only when no other one asks.
     pub avoid: Vec<WorkerId>,
+    /// The place of its queue in the view's ledger, where one is kept.
+    pub seat: Option<usize>,
+    /// Not preemptible.
+    pub fixed: bool,
     /// When it will have ended if it starts now; `None` when nobody can say.
     pub ends: Option<Timestamp>,
 }

@@ -6,7 +6,9 @@ use muster_domain::{Requirement, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::order::Candidate;
+use crate::quota::Ledger;
 use crate::score::{self, Scoring};
+use crate::share::{Contender, Turns};
 
 /// What a pass looks at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct View {
     pub candidates: Vec<Candidate>,
     /// How many more jobs may start under each limit (a concurrency key, the rate of a queue).
     pub limits: Vec<u32>,
+    /// What queues have and use, where one of those in play has a quota, a weight or a parent.
+    pub ledger: Option<Ledger>,
 }
 
 /// A decision: positions in the view's lists.
@@ -25,45 +29,109 @@ pub struct Placement {
     pub worker: usize,
 }
 
-/// Places as many candidates as the asking workers take, most important first.
+/// Places as many candidates as the asking workers take: most important first, or in turn by queue where a
+/// ledger is kept.
 pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
-    let mut workers = view.workers.clone();
-    let mut wanted: u64 = workers.iter().map(|worker| u64::from(worker.wants)).sum();
+    let mut pass = Pass::new(view, scoring);
+    if let Some(ledger) = &view.ledger {
+        pass.in_turn(ledger.clone());
+        return pass.placements;
+    }
     let mut order: Vec<usize> = (0..view.candidates.len()).collect();
     order.sort_by_key(|index| view.candidates[*index].key());
-    // Room only shrinks during a pass, so a requirement that found none need not be tried again, unless who
-    // asks makes a difference.
-    let mut hopeless: HashSet<&Requirement> = HashSet::new();
-    let keeping = workers.iter().any(|worker| worker.kept.is_some());
-    let mut limits = view.limits.clone();
-    let mut placements = Vec::new();
     for index in order {
-        if wanted == 0 {
+        if pass.wanted == 0 {
             break;
         }
-        let candidate = &view.candidates[index];
-        let need = &candidate.requirement;
-        let exhausted = candidate.limits.iter().any(|limit| limits.get(*limit) == Some(&0));
-        if exhausted || hopeless.contains(need) {
-            continue;
+        pass.try_place(index);
+    }
+    pass.placements
+}
+
+/// What is left while the pass goes on.
+struct Pass<'v> {
+    view: &'v View,
+    scoring: Scoring,
+    workers: Vec<WorkerView>,
+    wanted: u64,
+    limits: Vec<u32>,
+    /// Whether some worker keeps room, so that who asks makes a difference.
+    keeping: bool,
+    /// Room only shrinks during a pass, so a requirement that found none need not be tried again.
+    hopeless: HashSet<&'v Requirement>,
+    placements: Vec<Placement>,
+}
+
+impl<'v> Pass<'v> {
+    fn new(view: &'v View, scoring: Scoring) -> Self {
+        Self {
+            view,
+            scoring,
+            workers: view.workers.clone(),
+            wanted: view.workers.iter().map(|worker| u64::from(worker.wants)).sum(),
+            limits: view.limits.clone(),
+            keeping: view.workers.iter().any(|worker| worker.kept.is_some()),
+            hopeless: HashSet::new(),
+            placements: Vec::new(),
         }
-        let Some(chosen) = best(&workers, candidate, scoring) else {
-            if !keeping {
-                hopeless.insert(need);
-            }
-            continue;
+    }
+
+    /// Places each whose turn it is, within the quota of its queue.
+    fn in_turn(&mut self, mut ledger: Ledger) {
+        let view = self.view;
+        let seats: Vec<usize> =
+            view.candidates.iter().map(|c| c.seat.unwrap_or_else(|| ledger.seat_or_add(None))).collect();
+        let contender = |(candidate, seat): (&Candidate, &usize)| Contender {
+            seat: *seat,
+            priority: candidate.priority,
+            age: candidate.seq,
+            need: ledger.row(&candidate.requirement.resources),
+            jobs: 1,
         };
-        workers[chosen].take(need);
-        workers[chosen].enter(&candidate.entrant());
+        let needs: Vec<Contender> = view.candidates.iter().zip(&seats).map(contender).collect();
+        let mut turns = Turns::new(needs.clone());
+        // Quotas only shrink during a pass too.
+        let mut spent: HashSet<(usize, &Requirement, bool)> = HashSet::new();
+        while self.wanted > 0 {
+            let hopeless = |at: usize| {
+                let candidate = &view.candidates[at];
+                self.hopeless.contains(&candidate.requirement)
+                    || spent.contains(&(seats[at], &candidate.requirement, candidate.fixed))
+            };
+            let Some(at) = turns.next(&ledger, hopeless) else { return };
+            let (candidate, seat, need) = (&view.candidates[at], seats[at], &needs[at].need);
+            if ledger.room(seat, need, candidate.fixed) == 0 {
+                spent.insert((seat, &candidate.requirement, candidate.fixed));
+            } else if self.try_place(at) {
+                ledger.take(seat, need, candidate.fixed, 1);
+            }
+        }
+    }
+
+    fn try_place(&mut self, index: usize) -> bool {
+        let candidate = &self.view.candidates[index];
+        let need = &candidate.requirement;
+        let exhausted = candidate.limits.iter().any(|limit| self.limits.get(*limit) == Some(&0));
+        if exhausted || self.hopeless.contains(need) {
+            return false;
+        }
+        let Some(chosen) = best(&self.workers, candidate, self.scoring) else {
+            if !self.keeping {
+                self.hopeless.insert(need);
+            }
+            return false;
+        };
+        self.workers[chosen].take(need);
+        self.workers[chosen].enter(&candidate.entrant());
         for limit in &candidate.limits {
-            if let Some(left) = limits.get_mut(*limit) {
+            if let Some(left) = self.limits.get_mut(*limit) {
                 *left -= 1;
             }
         }
-        wanted -= 1;
-        placements.push(Placement { candidate: index, worker: chosen });
+        self.wanted -= 1;
+        self.placements.push(Placement { candidate: index, worker: chosen });
+        true
     }
-    placements
 }
 
 fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Option<usize> {
@@ -82,7 +150,7 @@ fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Opti
 mod tests {
     use std::collections::BTreeSet;
 
-    use muster_domain::{JobId, Resources, WorkerId};
+    use muster_domain::{Dimension, JobId, Queue, QueueName, Resources, WorkerId};
     use proptest::prelude::*;
 
     use super::*;
@@ -114,6 +182,8 @@ mod tests {
             requirement: need(memory_mb),
             limits: Vec::new(),
             avoid: Vec::new(),
+            seat: None,
+            fixed: false,
             ends: None,
         }
     }
@@ -177,7 +247,7 @@ mod tests {
     fn a_limit_that_is_used_up_lets_others_pass() {
         let limited = |seq| Candidate { limits: vec![0], ..candidate(seq, 5, 1) };
         let candidates = vec![limited(1), limited(2), candidate(3, 0, 1)];
-        let view = View { workers: vec![worker("w", 100, 9)], candidates, limits: vec![1] };
+        let view = View { workers: vec![worker("w", 100, 9)], candidates, limits: vec![1], ledger: None };
         let order: Vec<u64> = placed(&view).into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(order, [1, 3]);
     }
@@ -190,6 +260,26 @@ mod tests {
         assert_eq!(placed(&view), [(1, "b".to_owned())]);
         let alone = View { workers: vec![worker("a", 5, 1)], candidates: vec![again], ..View::default() };
         assert_eq!(placed(&alone), [(1, "a".to_owned())]);
+    }
+
+    #[test]
+    fn a_quota_bounds_what_is_placed_and_queues_take_turns() {
+        let terms = |nominal: u64| muster_domain::Terms {
+            parent: Some(QueueName::new("lab")),
+            nominal: Some([(Dimension::MemoryMb, nominal)].into_iter().collect()),
+            ..muster_domain::Terms::default()
+        };
+        let queue = |name: &str, nominal| Queue { terms: terms(nominal), ..Queue::new(QueueName::new(name)) };
+        let ledger = Ledger::new(&[queue("a", 20), queue("b", 10), Queue::new(QueueName::new("lab"))], &[]);
+        let of = |seat, seq| Candidate { seat: Some(seat), ..candidate(seq, 0, 10) };
+        let candidates = vec![of(0, 1), of(0, 2), of(0, 3), of(0, 4), of(1, 5), of(1, 6)];
+        let view =
+            View { workers: vec![worker("w", 1000, 9)], candidates, ledger: Some(ledger), ..View::default() };
+        let order: Vec<u64> = placed(&view).into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(order, [1, 2, 5], "each its own, and nothing is left to borrow");
+        let one_more = View { workers: vec![worker("w", 20, 9)], ..view };
+        let order: Vec<u64> = placed(&one_more).into_iter().map(|(seq, _)| seq).collect();
+        assert_eq!(order, [1, 2]);
     }
 
     proptest! {

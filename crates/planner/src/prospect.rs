@@ -87,7 +87,7 @@ fn left_at(workers: &[WorkerView], occupants: &[Occupant], at: Option<Timestamp>
 
 pub(crate) fn places(workers: &[WorkerView], unit: &GangCandidate, scoring: Scoring) -> Option<Vec<usize>> {
     let whole = GangCandidate { limits: Vec::new(), ..unit.clone() };
-    Pass::new(workers, &[], scoring).place(&whole)
+    Pass::new(workers, &[], scoring).place(&whole, u32::MAX)
 }
 
 /// The room that the unit takes on these workers.

@@ -39,6 +39,8 @@ pub(crate) fn unit(tasks: u32, need: u64) -> GangCandidate {
         requirement: Requirement { resources: gpus(need), tags: BTreeSet::new() },
         limits: Vec::new(),
         avoid: Vec::new(),
+        seat: None,
+        fixed: false,
         ends: None,
     }
 }
