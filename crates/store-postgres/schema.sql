@@ -84,6 +84,8 @@ CREATE INDEX jobs_gang ON jobs (gang_id) WHERE gang_id IS NOT NULL;
 CREATE INDEX jobs_gang_waiting ON jobs (gang_id, seq) WHERE status = 'blocked' AND waiting_on = 0 AND gang_id IS NOT NULL;
 CREATE INDEX jobs_gang_first ON jobs (seq) WHERE gang_index = 0;
 CREATE INDEX jobs_reserved ON jobs (reserved_at) WHERE status = 'reserved';
+CREATE INDEX jobs_held_by_queue ON jobs (queue, shape)
+    WHERE queue IS NOT NULL AND status IN ('reserved', 'running', 'preempting');
 
 -- `child` waits for `parent`; both are numbers of jobs.
 CREATE TABLE edges (

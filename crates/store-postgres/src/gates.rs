@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use muster_domain::{JobId, Queue, QueueName};
+use muster_domain::{JobId, Queue, QueueName, ShapeId};
 use tokio_postgres::Row;
 
 use crate::error::during;
@@ -13,6 +13,10 @@ use crate::tx::{Done, PostgresTx};
 /// Taken in the order of the array, which is sorted, so that two transactions never wait for each other.
 const LOCK_KEYS: &str = "SELECT pg_advisory_xact_lock(hashtextextended(key, 1)) \
     FROM unnest($1::text[]) AS wanted (key)";
+
+/// A tree of queues is not a row either: what is used of it is spread over the jobs of all its queues.
+const LOCK_TREES: &str = "SELECT pg_advisory_xact_lock(hashtextextended(root, 3)) \
+    FROM unnest($1::text[]) AS wanted (root)";
 
 impl PostgresTx {
     pub(crate) async fn select_and_lock_queues(&mut self, names: &[QueueName]) -> Done<Vec<Queue>> {
@@ -35,6 +39,49 @@ impl PostgresTx {
                    ON CONFLICT (name) DO UPDATE SET settings = excluded.settings";
         self.execute("put queues", sql, &[&names, &settings]).await?;
         Ok(())
+    }
+
+    pub(crate) async fn lock_and_select_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
+        let names: Vec<_> = roots.iter().map(|root| storable(root.as_str())).collect();
+        self.query("lock trees", LOCK_TREES, &[&names]).await?;
+        let mut queues = self.select_queues().await?;
+        queues.retain(|queue| queue.tree.as_ref().is_some_and(|root| roots.contains(root)));
+        Ok(queues)
+    }
+
+    pub(crate) async fn count_held_by_queue(&mut self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>> {
+        const OPERATION: &str = "count jobs of a queue";
+        let names: Vec<_> = queues.iter().map(|queue| storable(queue.as_str())).collect();
+        let sql = "SELECT shape, count(*) FROM jobs \
+                   WHERE queue = ANY($1) AND queue IS NOT NULL AND status IN ('reserved', 'running', 'preempting') GROUP BY shape";
+        let rows = self.query(OPERATION, sql, &[&names]).await?;
+        let read = |row: &Row| {
+            let fail = during(OPERATION);
+            let jobs: i64 = row.try_get(1).map_err(&fail)?;
+            Ok((ShapeId(row.try_get(0).map_err(&fail)?), jobs as u32))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    pub(crate) async fn count_waiting(
+        &mut self,
+        shapes: &[ShapeId],
+        queues: &[QueueName],
+    ) -> Done<Vec<(ShapeId, u64)>> {
+        const OPERATION: &str = "count waiting jobs";
+        let shapes: Vec<i64> = shapes.iter().map(|shape| shape.0).collect();
+        let names: Vec<_> = queues.iter().map(|queue| storable(queue.as_str())).collect();
+        let sql = "SELECT shape, count(*) FROM jobs \
+                   WHERE status = 'pending' AND shape = ANY($1) GROUP BY shape UNION ALL \
+                   SELECT shape, count(*) FROM jobs \
+                   WHERE status IN ('blocked', 'delayed', 'held') AND queue = ANY($2) GROUP BY shape";
+        let rows = self.query(OPERATION, sql, &[&shapes, &names]).await?;
+        let read = |row: &Row| {
+            let fail = during(OPERATION);
+            let jobs: i64 = row.try_get(1).map_err(&fail)?;
+            Ok((ShapeId(row.try_get(0).map_err(&fail)?), jobs as u64))
+        };
+        rows.iter().map(read).collect()
     }
 
     pub(crate) async fn lock_and_count_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {

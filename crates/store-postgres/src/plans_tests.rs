@@ -1,6 +1,6 @@
 //! No primitive reads all jobs: the rows that each of them touches are counted, with statistics and without.
 
-use muster_domain::{Job, JobId, JobSpec, Phase, ShapeId, Status, Timestamp, WorkerId};
+use muster_domain::{Job, JobId, JobSpec, Phase, QueueName, ShapeId, Status, Timestamp, WorkerId};
 use muster_pg_testkit::Postgres;
 use muster_store::{EventFilter, JobFilter, Tx};
 use uuid::Uuid;
@@ -11,13 +11,14 @@ use crate::tx::{PostgresTx, Scope};
 
 /// Thousands of jobs that wait and that are done, and ten of each other kind.
 const SEED: &str = "INSERT INTO jobs (id, shape, lease, created_at, ready_at, priority, attempts, \
-        preemption_epoch, reservation_epoch, status, spec, worker_id, sign_at, drain_started_at, done_at, reason) \
+        preemption_epoch, reservation_epoch, status, spec, worker_id, sign_at, drain_started_at, done_at, reason, queue) \
     SELECT md5(n::text)::uuid, n % 3, 0, 0, 0, n % 2, 0, 0, 0, status, \
         '{\"p\":{\"sh\":\"x\"},\"max_attempts\":1}', \
         CASE WHEN status IN ('running', 'preempting') THEN 'w' END, \
         CASE WHEN status = 'running' THEN n END, CASE WHEN status = 'preempting' THEN n END, \
         CASE WHEN status = 'done' THEN n END, \
-        CASE WHEN status = 'preempting' THEN '{\"Cancel\":{\"message\":null}}' END \
+        CASE WHEN status = 'preempting' THEN '{\"Cancel\":{\"message\":null}}' END, \
+        CASE WHEN n % 2 = 1 THEN 'q' END \
     FROM (SELECT n, CASE WHEN n % 800 = 1 THEN 'running' WHEN n % 800 = 2 THEN 'preempting' \
             WHEN n % 800 = 3 THEN 'blocked' WHEN n % 2 = 0 THEN 'pending' ELSE 'done' END AS status \
           FROM generate_series(1, 8000) n) AS seed; \
@@ -94,6 +95,12 @@ async fn check(mut tx: PostgresTx) {
     assert_eq!(reads_at_most!(40, tx.running_jobs(&workers[0])).len(), 10);
     assert_eq!(reads_at_most!(40, tx.held_jobs(&workers[..1])).len(), 20);
     reads_at_most!(0, tx.gangs(None, 5));
+    let queues = [QueueName::new("q")];
+    let held = reads_at_most!(20, tx.held_by_queue(&queues));
+    assert_eq!(held.iter().map(|(_, jobs)| jobs).sum::<u32>(), 10);
+    let waiting = reads_at_most!(20, tx.waiting_by_shape(&[ShapeId(7)], &queues));
+    assert_eq!(waiting.iter().map(|(_, jobs)| jobs).sum::<u64>(), 10);
+    reads_at_most!(1, tx.lock_trees(&queues));
     reads_at_most!(20, tx.delete_jobs(&ids));
     tx.roll_back().await;
 }

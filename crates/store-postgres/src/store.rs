@@ -91,7 +91,9 @@ impl PostgresStore {
             | Query::Gangs(_)
             | Query::CancelPreview(_)
             | Query::Finished { .. }
-            | Query::Why(_) => Scope::Snapshot,
+            | Query::Why(_)
+            | Query::Standings
+            | Query::WaitingByUser(_) => Scope::Snapshot,
         };
         let mut tx = PostgresTx::new(self.client("read").await?, scope);
         let reply = engine::read(&mut tx, query).await;

@@ -439,6 +439,22 @@ impl Tx for PostgresTx {
         self.write_queues(queues).await
     }
 
+    async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
+        self.lock_and_select_trees(roots).await
+    }
+
+    async fn held_by_queue(&mut self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>> {
+        self.count_held_by_queue(queues).await
+    }
+
+    async fn waiting_by_shape(
+        &mut self,
+        shapes: &[ShapeId],
+        queues: &[QueueName],
+    ) -> Done<Vec<(ShapeId, u64)>> {
+        self.count_waiting(shapes, queues).await
+    }
+
     async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {
         self.lock_and_count_keys(keys).await
     }

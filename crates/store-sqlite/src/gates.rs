@@ -1,6 +1,6 @@
 //! Queues and concurrency keys. One writer at a time: reading is as good as locking.
 
-use muster_domain::{JobId, Queue, QueueName};
+use muster_domain::{JobId, Queue, QueueName, ShapeId};
 use rusqlite::{Row, params};
 
 use crate::error::during;
@@ -25,6 +25,48 @@ impl SqliteTx<'_> {
             statement.execute(params![queue.name.as_str(), settings]).map_err(during("put queues"))?;
         }
         Ok(())
+    }
+
+    pub(crate) fn select_trees(&self, roots: &[QueueName]) -> Done<Vec<Queue>> {
+        let mut queues = self.select_all_queues()?;
+        queues.retain(|queue| queue.tree.as_ref().is_some_and(|root| roots.contains(root)));
+        Ok(queues)
+    }
+
+    pub(crate) fn count_held_by_queue(&self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>> {
+        const OPERATION: &str = "count jobs of a queue";
+        let sql = "SELECT shape, count(*) FROM jobs INDEXED BY jobs_held_by_queue \
+                   WHERE queue = ?1 AND status IN ('reserved', 'running', 'preempting') GROUP BY shape";
+        self.rows_of_each(OPERATION, sql, queues.iter().map(|queue| [queue.as_str()]), |row| {
+            let fail = during(OPERATION);
+            Ok((ShapeId(row.get(0).map_err(&fail)?), row.get(1).map_err(&fail)?))
+        })
+    }
+
+    pub(crate) fn count_waiting(
+        &self,
+        shapes: &[ShapeId],
+        queues: &[QueueName],
+    ) -> Done<Vec<(ShapeId, u64)>> {
+        const OPERATION: &str = "count waiting jobs";
+        let read = |row: &Row<'_>| {
+            let fail = during(OPERATION);
+            let jobs: i64 = row.get(1).map_err(&fail)?;
+            Ok((ShapeId(row.get(0).map_err(&fail)?), jobs as u64))
+        };
+        let sql = "SELECT shape, count(*) FROM jobs INDEXED BY jobs_pending \
+                   WHERE status = 'pending' AND shape = ?1 GROUP BY shape";
+        let mut counts = self.rows_of_each(OPERATION, sql, shapes.iter().map(|shape| [shape.0]), read)?;
+        let sql = "SELECT shape, count(*) FROM jobs INDEXED BY jobs_waiting \
+                   WHERE status IN ('blocked', 'preempted', 'delayed', 'held') AND status <> 'preempted' \
+                   AND queue = ?1 GROUP BY shape";
+        counts.extend(self.rows_of_each(
+            OPERATION,
+            sql,
+            queues.iter().map(|queue| [queue.as_str()]),
+            read,
+        )?);
+        Ok(counts)
     }
 
     pub(crate) fn count_holders(&self, keys: &[String]) -> Done<Vec<(String, u32)>> {

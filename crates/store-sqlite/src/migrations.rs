@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { version: 5, name: "gangs", sql: include_str!("../migrations/0005_gangs.sql") },
     Migration { version: 6, name: "kept_room", sql: include_str!("../migrations/0006_kept_room.sql") },
+    Migration { version: 7, name: "quotas", sql: include_str!("../migrations/0007_quotas.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

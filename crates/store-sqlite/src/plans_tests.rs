@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use muster_domain::{
-    Event, EventKind, Job, JobId, JobSet, JobSpec, Phase, Rule, SetId, SetKind, Shape, Status, Timestamp,
-    WorkerId,
+    Event, EventKind, Job, JobId, JobSet, JobSpec, Phase, QueueName, Rule, SetId, SetKind, Shape, Status,
+    Timestamp, WorkerId,
 };
 use muster_store::{Edge, EventFilter, JobFilter, SetFilter, Tx};
 use rusqlite::Connection;
@@ -42,6 +42,10 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.lock_unique(&["k".to_owned()]).await?;
     tx.lock_keys(&["k".to_owned()]).await?;
     tx.holders_of_key("k", 5).await?;
+    let queues = [QueueName::new("q")];
+    tx.lock_trees(&queues).await?;
+    tx.held_by_queue(&queues).await?;
+    tx.waiting_by_shape(&[shape], &queues).await?;
     tx.alarms(now, 5).await?;
     sets(tx).await?;
     gangs(tx, &ids, &worker, now).await?;

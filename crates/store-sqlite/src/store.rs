@@ -88,7 +88,9 @@ impl Store for SqliteStore {
             | Query::Queues
             | Query::Webhooks { .. }
             | Query::DeadLetters(_)
-            | Query::Why(_) => &self.reader,
+            | Query::Why(_)
+            | Query::Standings
+            | Query::WaitingByUser(_) => &self.reader,
         };
         let task =
             move |connection: &Connection| connection::read(connection, |tx| ready(engine::read(tx, &query)));

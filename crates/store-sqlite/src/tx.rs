@@ -324,6 +324,22 @@ impl Tx for SqliteTx<'_> {
         self.write_queues(queues)
     }
 
+    async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
+        self.select_trees(roots)
+    }
+
+    async fn held_by_queue(&mut self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>> {
+        self.count_held_by_queue(queues)
+    }
+
+    async fn waiting_by_shape(
+        &mut self,
+        shapes: &[ShapeId],
+        queues: &[QueueName],
+    ) -> Done<Vec<(ShapeId, u64)>> {
+        self.count_waiting(shapes, queues)
+    }
+
     async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {
         self.count_holders(keys)
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Caller, Edit, Event, EventKind, Exit, GangId, Hold, Job, JobId, JobSet, JobSpec, Member, Queue,
-    QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Status, StepOutline, Timestamp, Worker,
-    WorkerId,
+    Amounts, Caller, Edit, Event, EventKind, Exit, GangId, Hold, Job, JobId, JobSet, JobSpec, Member, Queue,
+    QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Status, StepOutline, Terms, Timestamp,
+    Worker, WorkerId,
 };
 
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
@@ -140,6 +140,62 @@ pub struct QueueSettings {
     pub paused: Option<bool>,
     pub max_queued: Option<Option<u64>>,
     pub rate: Option<Option<RateLimit>>,
+    pub terms: TermsChange,
+}
+
+impl QueueSettings {
+    /// Nothing yet; callers set what they are about.
+    pub fn new(name: QueueName) -> Self {
+        Self { name, paused: None, max_queued: None, rate: None, terms: TermsChange::default() }
+    }
+
+    /// The queue as it is afterwards, but for its place among others.
+    pub fn apply(&self, queue: &mut Queue) {
+        if let Some(paused) = self.paused {
+            queue.paused = paused;
+        }
+        if let Some(max_queued) = self.max_queued {
+            queue.max_queued = max_queued;
+        }
+        if let Some(rate) = self.rate {
+            queue.rate = rate;
+            // A new rate starts full.
+            queue.filled_at = Timestamp::default();
+            queue.tokens_milli = 0;
+        }
+        self.terms.apply(&mut queue.terms);
+    }
+}
+
+/// What changes of how a queue shares with others: outside, whether it changes; inside, to what.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TermsChange {
+    pub parent: Option<Option<QueueName>>,
+    pub weight_milli: Option<Option<u32>>,
+    pub nominal: Option<Option<Amounts>>,
+    pub borrow: Option<Option<Amounts>>,
+    pub lend: Option<Option<Amounts>>,
+    pub max_running: Option<Option<u32>>,
+    pub max_running_per_user: Option<Option<u32>>,
+    pub max_queued_per_user: Option<Option<u64>>,
+}
+
+impl TermsChange {
+    fn apply(&self, terms: &mut Terms) {
+        fn set<T: Clone>(field: &mut Option<T>, change: Option<&Option<T>>) {
+            if let Some(change) = change {
+                field.clone_from(change);
+            }
+        }
+        set(&mut terms.parent, self.parent.as_ref());
+        set(&mut terms.weight_milli, self.weight_milli.as_ref());
+        set(&mut terms.nominal, self.nominal.as_ref());
+        set(&mut terms.borrow, self.borrow.as_ref());
+        set(&mut terms.lend, self.lend.as_ref());
+        set(&mut terms.max_running, self.max_running.as_ref());
+        set(&mut terms.max_running_per_user, self.max_running_per_user.as_ref());
+        set(&mut terms.max_queued_per_user, self.max_queued_per_user.as_ref());
+    }
 }
 
 /// A change asked of the store.

@@ -22,13 +22,13 @@ pub mod webhooks;
 pub use command::{
     Answer, Applied, Ask, Claimed, Command, Content, DrainCause, GangNote, GangStep, HeartbeatReply, Input,
     NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Submit, Submitted,
-    Sweep, SweepSummary, Wake,
+    Sweep, SweepSummary, TermsChange, Wake,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use query::{
     CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
-    Query, Reply, SetCount, SetFilter, SetView, WorkerUsage,
+    Query, QueueStanding, Reply, SetCount, SetFilter, SetView, WorkerUsage,
 };
 pub use store::{Leadership, Role, Store, StoreExt};
 pub use tx::{Edge, Oldest, Tx, Usage, WaitingGang};

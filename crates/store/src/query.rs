@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    DeadLetter, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId, SetKind,
-    Status, Timestamp, Worker, WorkerId,
+    Amounts, DeadLetter, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId,
+    SetKind, Status, Timestamp, Worker, WorkerId,
 };
 
 use crate::webhooks::{LetterFilter, WebhookView};
@@ -117,6 +117,24 @@ pub struct Counts {
     pub held_by_queue: BTreeMap<String, u64>,
 }
 
+/// A queue that was set, and what it uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueStanding {
+    pub queue: Queue,
+    /// By its own jobs.
+    pub used: Amounts,
+    /// By those of the queues below it too.
+    pub used_below: Amounts,
+    /// What it uses beyond its own.
+    pub borrowed: Amounts,
+    /// What others use of its own.
+    pub lent: Amounts,
+    /// Its weighted dominant share, in billionths.
+    pub share: u64,
+    /// Jobs of it and of all below it that take room.
+    pub running_below: u64,
+}
+
 /// What a cancel would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CancelPreview {
@@ -164,6 +182,10 @@ pub enum Query {
     Stops(Vec<WorkerId>),
     /// All queues that were set.
     Queues,
+    /// The same with what they use.
+    Standings,
+    /// How many jobs of each user wait in these queues.
+    WaitingByUser(Vec<QueueName>),
     /// Pipelines and arrays with the state of their jobs.
     Sets(SetFilter),
     /// What a cancel of these jobs would end, those that depend on them included.
@@ -193,6 +215,8 @@ pub enum Reply {
     Counts(Counts),
     Stops(Vec<Job>),
     Queues(Vec<Queue>),
+    Standings(Vec<QueueStanding>),
+    WaitingByUser(BTreeMap<(QueueName, String), u64>),
     Sets(Vec<SetView>),
     CancelPreview(CancelPreview),
     Gang(Vec<JobView>),

@@ -162,6 +162,18 @@ pub trait Tx {
     async fn queues(&mut self) -> Done<Vec<Queue>>;
     /// Inserts or replaces.
     async fn put_queues(&mut self, queues: &[Queue]) -> Done<()>;
+    /// Locks these trees of queues, each named by its root, in the order given, until the end of the
+    /// transaction; returns the queues that belong to them. A tree need not exist to be locked.
+    async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>>;
+    /// Reserved, running and stopping jobs of these queues, counted by shape.
+    async fn held_by_queue(&mut self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>>;
+    /// Jobs that wait, counted by shape: pending ones of these shapes; blocked, delayed and held ones of these
+    /// queues. A shape may come twice.
+    async fn waiting_by_shape(
+        &mut self,
+        shapes: &[ShapeId],
+        queues: &[QueueName],
+    ) -> Done<Vec<(ShapeId, u64)>>;
     /// Keeps other transactions from starting jobs of these keys, and counts the jobs of each that are
     /// reserved, running or stopping. Keys without any are left out.
     async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>>;

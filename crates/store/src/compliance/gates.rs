@@ -7,7 +7,7 @@ use crate::command::{Command, Outcome, QueueSettings};
 use crate::store::StoreExt;
 
 fn settings(name: &str) -> QueueSettings {
-    QueueSettings { name: QueueName::new(name), paused: None, max_queued: None, rate: None }
+    QueueSettings::new(QueueName::new(name))
 }
 
 async fn set(stage: &Stage, settings: QueueSettings) {

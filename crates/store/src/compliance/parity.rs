@@ -11,8 +11,11 @@ use muster_domain::{
     invariants,
 };
 
+use super::quotas;
 use super::stage::{memory, needing};
-use crate::command::{Answer, Ask, Command, NewJob, Outcome, PlanPass, QueueSettings, Report, Submit, Sweep};
+use crate::command::{
+    Answer, Ask, Command, NewJob, Outcome, PlanPass, QueueSettings, Report, Submit, Sweep, TermsChange,
+};
 use crate::query::{EventFilter, JobFilter};
 use crate::store::{Store, StoreExt};
 
@@ -49,6 +52,7 @@ struct State {
     workers: Vec<(Worker, u64, u32)>,
     events: Vec<Event>,
     counts: crate::query::Counts,
+    queues: crate::query::Reply,
 }
 
 /// Everything that can be read, with the numbers that a backend may choose freely made equal.
@@ -67,6 +71,7 @@ async fn state(store: &Arc<dyn Store>) -> State {
             .collect(),
         events,
         counts: store.counts().await.unwrap(),
+        queues: store.read(crate::query::Query::Standings).await.unwrap(),
     }
 }
 
@@ -110,14 +115,28 @@ fn answers(answers: Vec<Answer>) -> Vec<Answer> {
     answers.into_iter().map(|answer| answer.map(normal)).collect()
 }
 
-/// Settings of the one queue that scripts use.
+/// Settings of the two queues that scripts use, one of which may be below the other.
 fn queue(a: u8, b: u8) -> QueueSettings {
     let rate = RateLimit { starts: u32::from(b % 3) + 1, per: Span::from_secs(10) };
+    let amount = |memory: u8| quotas::amount(u64::from(memory) * 100).flatten();
+    if a % 2 == 1 {
+        let terms = TermsChange {
+            parent: Some((b % 3 == 1).then(|| QueueName::new("q"))),
+            weight_milli: Some((b % 5 == 2).then_some(2000)),
+            nominal: Some(if b.is_multiple_of(4) { None } else { amount(b % 7) }),
+            borrow: Some(if b % 3 == 2 { amount(1) } else { None }),
+            lend: Some(if b.is_multiple_of(5) { amount(1) } else { None }),
+            max_running: Some((b % 6 == 3).then_some(1)),
+            max_running_per_user: Some((b % 6 == 4).then_some(1)),
+            max_queued_per_user: None,
+        };
+        let name = QueueName::new(if a % 4 == 1 { "r" } else { "q" });
+        return QueueSettings { terms, ..QueueSettings::new(name) };
+    }
     QueueSettings {
-        name: QueueName::new("q"),
         paused: Some(a.is_multiple_of(3)),
-        max_queued: None,
         rate: Some(b.is_multiple_of(2).then_some(rate)),
+        ..QueueSettings::new(QueueName::new("q"))
     }
 }
 
@@ -231,7 +250,9 @@ impl World {
             priority: i32::from(b % 3) - 1,
             max_attempts: u32::from(a % 3) + 1,
             idempotency_key: key,
-            queue: (b % 4 == 1).then(|| QueueName::new("q")),
+            queue: [None, Some("q"), None, Some("r")][usize::from(b % 4)].map(QueueName::new),
+            user: (a % 3 == 1).then(|| "ann".to_owned()),
+            fixed: a % 5 == 4,
             not_before: later(which.is_multiple_of(7)),
             deadline: later(which % 11 == 3),
             timeout: (which % 5 == 2).then(|| Span::from_secs(20)),
@@ -283,6 +304,7 @@ impl World {
                 deadline: (which % 11 == 3)
                     .then(|| Timestamp::from_micros(self.now + i64::from(a) * 500_000)),
                 timeout: (which % 5 == 2).then(|| Span::from_secs(20)),
+                queue: (a % 4 == 1).then(|| QueueName::new("r")),
                 ..needing(u64::from(b % 3) * 50)
             };
             let first_task = (index > 0).then_some(0);

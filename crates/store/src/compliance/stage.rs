@@ -10,6 +10,7 @@ use muster_domain::{
     Caller, Event, Exit, Job, JobId, JobSpec, Lease, Rejection, ReportKind, Resources, Span, Status,
     Timestamp, Worker, WorkerId, WorkerStatus, invariants,
 };
+use muster_planner::{Held, Ledger};
 
 use crate::command::{
     Answer, Ask, Claimed, Command, NewJob, Outcome, Report, Submit, Submitted, Sweep, SweepSummary,
@@ -288,8 +289,17 @@ impl Stage {
     pub async fn check(&self) {
         let workers = self.store.workers().await.unwrap();
         let workers: Vec<Worker> = workers.into_iter().map(|usage| usage.worker).collect();
-        let violations = invariants::check(&self.all().await, &workers);
+        let jobs = self.all().await;
+        let violations = invariants::check(&jobs, &workers);
         assert!(violations.is_empty(), "{violations:#?}");
+        let held = jobs.iter().filter(|job| job.status().holds_capacity()).map(|job| Held {
+            queue: job.spec.queue.clone(),
+            need: job.spec.requirement().resources,
+            fixed: job.spec.fixed,
+            jobs: 1,
+        });
+        let ledger = Ledger::new(&self.store.queues().await.unwrap(), &held.collect::<Vec<_>>());
+        assert_eq!(ledger.violations(), [], "more is used than quotas allow");
     }
 }
 

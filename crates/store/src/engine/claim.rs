@@ -11,7 +11,7 @@ use muster_domain::{
 };
 use muster_planner::{Candidate, View, WorkerView, place};
 
-use super::gates::Gates;
+use super::gates::{Gates, Look};
 use super::work::Work;
 use super::{Answers, Policy, pick};
 use crate::command::{Ask, Claimed, Command, Input, Outcome};
@@ -44,7 +44,12 @@ pub(crate) async fn apply<T: Tx>(
     let Offer { jobs, gates } = offer(work, &desk.workers).await?;
     let now = work.now;
     let candidates = jobs.iter().map(|job| candidate(job, &gates, now)).collect();
-    let view = View { candidates, workers: desk.workers.clone(), limits: gates.limits.clone() };
+    let view = View {
+        candidates,
+        workers: desk.workers.clone(),
+        limits: gates.limits.clone(),
+        ledger: gates.ledger().cloned(),
+    };
     for placement in place(&view, policy.knobs.scoring) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
@@ -157,6 +162,8 @@ fn candidate(job: &Job, gates: &Gates, now: Timestamp) -> Candidate {
         priority: job.spec.priority,
         seq: job.seq,
         limits: gates.of(&shape),
+        seat: gates.seat(&shape),
+        fixed: shape.fixed,
         requirement: shape.requirement,
         avoid: job.tried.clone(),
         ends: job.spec.timeout.map(|timeout| now + timeout),
@@ -384,7 +391,7 @@ async fn offer<T: Tx>(work: &mut Work<'_, T>, workers: &[WorkerView]) -> Result<
     let fits = |need: &Requirement| workers.iter().any(|w| w.wants > 0 && w.has_room_for(need));
     let mut shapes = work.tx.pending_shapes().await?;
     shapes.retain(|(_, shape)| fits(&shape.requirement));
-    let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape)).await?;
+    let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape), Look::Lock).await?;
     shapes.retain(|(_, shape)| gates.is_open(shape));
     if shapes.is_empty() {
         return Ok(Offer { jobs: Vec::new(), gates });

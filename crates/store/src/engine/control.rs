@@ -3,14 +3,11 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use muster_domain::{
-    Change, Edit, Event, EventKind, Hold, IfUnmet, JobId, JobSpec, Needs, Queue, Rejection, Status,
-    Timestamp, Trigger,
-};
+use muster_domain::{Change, Edit, Hold, IfUnmet, JobId, JobSpec, Needs, Rejection, Status, Trigger};
 
 use super::work::Work;
-use super::{Answers, settle, submit};
-use crate::command::{Answer, Command, Outcome, QueueSettings};
+use super::{Answers, quotas, settle, submit};
+use crate::command::{Answer, Command, Outcome};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -31,7 +28,7 @@ pub(crate) async fn apply<T: Tx>(
             Command::Edit { job, edit } => self::edit(work, *job, edit).await?,
             Command::Delete { job } => delete(work, *job).await?,
             Command::Secret { proposal } => Ok(Outcome::Secret(work.tx.secret(proposal).await?.into())),
-            Command::PutQueue(settings) => Ok(Outcome::Queue(put_queue(work, settings).await?)),
+            Command::PutQueue(settings) => quotas::put_queue(work, settings).await?.map(Outcome::Queue),
             _ => continue,
         };
         answers.put(position, answer);
@@ -158,24 +155,4 @@ async fn delete<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Stor
         work.forget(id);
     }
     Ok(Ok(Outcome::Deleted))
-}
-
-async fn put_queue<T: Tx>(work: &mut Work<'_, T>, settings: &QueueSettings) -> Result<Queue, StoreError> {
-    let found = work.tx.lock_queues(std::slice::from_ref(&settings.name)).await?;
-    let mut queue = found.into_iter().next().unwrap_or_else(|| Queue::new(settings.name.clone()));
-    if let Some(paused) = settings.paused {
-        queue.paused = paused;
-    }
-    if let Some(max_queued) = settings.max_queued {
-        queue.max_queued = max_queued;
-    }
-    if let Some(rate) = settings.rate {
-        queue.rate = rate;
-        // A new rate starts full.
-        queue.filled_at = Timestamp::default();
-        queue.tokens_milli = 0;
-    }
-    work.tx.put_queues(std::slice::from_ref(&queue)).await?;
-    work.note(Event { seq: 0, at: work.now, job: None, worker: None, kind: EventKind::QueueChanged });
-    Ok(queue)
 }

@@ -1,12 +1,15 @@
-//! What bounds starts apart from room: paused queues, rates of queues, concurrency keys.
+//! What bounds starts apart from room: paused queues, rates of queues, quotas, limits on what runs,
+//! concurrency keys.
 //!
 //! Guarantee: the counters are read under their locks, so that no number of schedulers can start more
-//! than a key or a rate allows.
+//! than a key, a rate, a limit or a quota allows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{Job, Queue, QueueName, Shape};
+use muster_planner::Ledger;
 
+use super::quotas::{self, Quotas};
 use super::work::Work;
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -18,36 +21,61 @@ pub(super) struct Gates {
     pub(super) limits: Vec<u32>,
     queues: HashMap<QueueName, (usize, Queue)>,
     keys: HashMap<String, usize>,
+    quotas: Quotas,
+}
+
+/// Whether what is read stays as it is until the end of the transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Lock,
+    /// To see what might be possible; to be looked at again before anything starts.
+    Peek,
 }
 
 impl Gates {
-    /// Reads and locks the gates of these shapes.
+    /// Reads the gates of these shapes.
     pub(super) async fn read<'s, T: Tx>(
         work: &mut Work<'_, T>,
         shapes: impl Iterator<Item = &'s Shape> + Clone,
+        look: Look,
     ) -> Result<Self, StoreError> {
         let mut gates = Self::default();
-        gates.read_queues(work, shapes.clone()).await?;
-        gates.read_keys(work, shapes).await?;
+        gates.read_queues(work, shapes.clone(), look).await?;
+        gates.read_keys(work, shapes, look).await?;
         Ok(gates)
     }
 
     async fn read_queues<'s, T: Tx>(
         &mut self,
         work: &mut Work<'_, T>,
-        shapes: impl Iterator<Item = &'s Shape>,
+        shapes: impl Iterator<Item = &'s Shape> + Clone,
+        look: Look,
     ) -> Result<(), StoreError> {
-        let names: BTreeSet<QueueName> = shapes.filter_map(|shape| shape.queue.clone()).collect();
+        let names: BTreeSet<QueueName> = shapes.clone().filter_map(|shape| shape.queue.clone()).collect();
         if names.is_empty() {
             return Ok(());
         }
         let names: Vec<QueueName> = names.into_iter().collect();
-        for mut queue in work.tx.lock_queues(&names).await? {
+        let queues = match look {
+            Look::Lock => work.tx.lock_queues(&names).await?,
+            Look::Peek => {
+                let mut all = work.tx.queues().await?;
+                all.retain(|queue| names.contains(&queue.name));
+                all
+            }
+        };
+        let roots: BTreeSet<QueueName> = queues.iter().filter_map(|queue| queue.tree.clone()).collect();
+        for mut queue in queues {
             queue.refill(work.now);
             if let Some(allowance) = queue.allowance() {
                 self.limits.push(allowance);
                 self.queues.insert(queue.name.clone(), (self.limits.len() - 1, queue));
             }
+        }
+        if !roots.is_empty() {
+            let roots: Vec<QueueName> = roots.into_iter().collect();
+            let tree = quotas::trees(work.tx, &roots, look).await?;
+            self.quotas = Quotas::read(work.tx, &tree, shapes, &mut self.limits).await?;
         }
         Ok(())
     }
@@ -57,6 +85,7 @@ impl Gates {
         &mut self,
         work: &mut Work<'_, T>,
         shapes: impl Iterator<Item = &'s Shape>,
+        look: Look,
     ) -> Result<(), StoreError> {
         let mut wanted: BTreeMap<&String, u32> = BTreeMap::new();
         for limit in shapes.filter_map(|shape| shape.concurrency.as_ref()) {
@@ -66,8 +95,16 @@ impl Gates {
         if wanted.is_empty() {
             return Ok(());
         }
-        let keys: Vec<String> = wanted.keys().copied().cloned().collect();
-        let held: HashMap<String, u32> = work.tx.lock_keys(&keys).await?.into_iter().collect();
+        let mut held: HashMap<String, u32> = HashMap::new();
+        if look == Look::Lock {
+            let keys: Vec<String> = wanted.keys().copied().cloned().collect();
+            held.extend(work.tx.lock_keys(&keys).await?);
+        } else {
+            for (key, limit) in &wanted {
+                let holders = work.tx.holders_of_key(key, *limit as usize).await?;
+                held.insert((*key).clone(), holders.len() as u32);
+            }
+        }
         for (key, limit) in wanted {
             self.limits.push(limit.saturating_sub(held.get(key).copied().unwrap_or(0)));
             self.keys.insert(key.clone(), self.limits.len() - 1);
@@ -79,12 +116,36 @@ impl Gates {
     pub(super) fn of(&self, shape: &Shape) -> Vec<usize> {
         let queue = shape.queue.as_ref().and_then(|name| self.queues.get(name)).map(|(limit, _)| *limit);
         let key = shape.concurrency.as_ref().and_then(|limit| self.keys.get(&limit.key)).copied();
-        queue.into_iter().chain(key).collect()
+        queue.into_iter().chain(key).chain(self.quotas.limits_of(shape)).collect()
+    }
+
+    /// What queues have and use, if one of those in play shares with others.
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        self.quotas.ledger.as_ref()
+    }
+
+    /// The place of the shape's queue in the ledger.
+    pub(super) fn seat(&self, shape: &Shape) -> Option<usize> {
+        self.ledger()?.seat(shape.queue.as_ref())
+    }
+
+    /// How many jobs of this shape may start; the limits on what runs are not used up twice by one job.
+    pub(super) fn room(&self, shape: &Shape) -> u32 {
+        let limits = self.of(shape).into_iter().map(|limit| self.limits[limit]);
+        limits.chain(self.quotas.room(shape)).min().unwrap_or(u32::MAX)
     }
 
     /// Whether a job of this shape may start at all.
     pub(super) fn is_open(&self, shape: &Shape) -> bool {
-        self.of(shape).into_iter().all(|limit| self.limits[limit] > 0)
+        self.room(shape) > 0
+    }
+
+    /// Counts jobs that start.
+    pub(super) fn take(&mut self, shape: &Shape, jobs: u32) {
+        for limit in self.of(shape) {
+            self.limits[limit] = self.limits[limit].saturating_sub(jobs);
+        }
+        self.quotas.take(shape, jobs);
     }
 
     /// Takes the starts out of the rates of their queues.

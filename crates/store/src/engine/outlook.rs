@@ -14,7 +14,7 @@ use muster_planner::{GangCandidate, Occupant, Stop, Waiting, WorkerView, outlook
 
 use super::Policy;
 use super::claim::with_usage;
-use super::gates::Gates;
+use super::gates::{Gates, Look};
 use super::plan::is_eligible;
 use super::work::Work;
 use crate::command::{PlanPass, PlanSummary};
@@ -68,7 +68,7 @@ async fn blocked_heads<T: Tx>(
     if shapes.is_empty() {
         return Ok(Vec::new());
     }
-    let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape)).await?;
+    let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape), Look::Peek).await?;
     shapes.retain(|(_, shape)| gates.is_open(shape));
     let ids: Vec<muster_domain::ShapeId> = shapes.iter().map(|(id, _)| *id).collect();
     let heads = work.tx.heads(&ids).await?;
@@ -84,6 +84,8 @@ fn single(job: &Job, shape: Shape, now: Timestamp) -> Waiting {
         per_worker: 1,
         priority: job.spec.priority,
         seq: job.seq,
+        seat: None,
+        fixed: shape.fixed,
         requirement: shape.requirement,
         limits: Vec::new(),
         avoid: job.tried.clone(),
@@ -111,7 +113,7 @@ fn occupants(held: &[Job], workers: &[WorkerId], now: Timestamp) -> Vec<Occupant
             since,
             saved: job.checkpoint_at,
             stopping,
-            preemptible: true,
+            preemptible: !job.spec.fixed,
             borrows: false,
         })
     };

@@ -14,7 +14,7 @@ use muster_domain::{
 use muster_planner::{GangCandidate, GangPlacement, Waiting, WorkerView, place_gangs};
 
 use super::claim::with_usage;
-use super::gates::Gates;
+use super::gates::{Gates, Look};
 use super::work::Work;
 use super::{Answers, Policy, outlook, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
@@ -92,8 +92,9 @@ async fn place<T: Tx>(
     if ready.is_empty() {
         return Ok(Vec::new());
     }
+    let waiting = ready.len() as u32;
     let shapes: Vec<Shape> = ready.iter().map(|gang| gang.first.spec.shape()).collect();
-    let gates = Gates::read(work, shapes.iter()).await?;
+    let gates = Gates::read(work, shapes.iter(), Look::Peek).await?;
     let mut open = shapes.iter().map(|shape| gates.is_open(shape));
     ready.retain(|_| open.next().unwrap_or(false));
     let since: Vec<Timestamp> = ready.iter().map(|gang| gang.first.ready_at).collect();
@@ -101,19 +102,27 @@ async fn place<T: Tx>(
         ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
     let views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
     let knobs = policy.knobs;
-    let plan = place_gangs(&views, &gates.limits, &candidates, (knobs.scoring, knobs.order));
-    summary.waiting = (candidates.len() - plan.len()) as u32;
+    let order = (knobs.scoring, knobs.order);
+    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, order);
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
-    let started: Vec<Job> = placed.iter().flat_map(|gang| work.tasks_of(*gang)).collect();
-    let fits_gates = |unit: &GangCandidate| unit.limits.iter().all(|at| gates.limits[*at] >= unit.least);
+    // Those before a closed gate too: what opens it makes the next pass worth while.
+    summary.waiting = waiting - summary.placed;
+    let fits_gates = |unit: &GangCandidate| {
+        let limits = unit.limits.iter().map(|at| gates.limits[*at]);
+        limits.chain(quota_room(&gates, unit)).all(|room| room >= unit.least)
+    };
     let blocked = candidates
         .into_iter()
         .zip(since)
         .filter(|(unit, _)| unit.gang().is_some_and(|gang| !placed.contains(&gang)) && fits_gates(unit));
-    let blocked = blocked.map(|(unit, since)| Waiting { unit, since }).collect();
-    gates.settle(work, started.iter()).await?;
-    Ok(blocked)
+    Ok(blocked.map(|(unit, since)| Waiting { unit, since }).collect())
+}
+
+/// How many tasks the quota of its queue leaves room for, where there is one.
+fn quota_room(gates: &Gates, unit: &GangCandidate) -> Option<u32> {
+    let ledger = gates.ledger()?;
+    Some(ledger.room(unit.seat?, &ledger.row(&unit.requirement.resources), unit.fixed))
 }
 
 pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Option<GangCandidate> {
@@ -128,6 +137,8 @@ pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Op
         priority: first.spec.priority,
         seq: first.seq,
         limits: gates.of(&shape),
+        seat: gates.seat(&shape),
+        fixed: shape.fixed,
         requirement: shape.requirement,
         avoid: first.tried.clone(),
         ends: first.spec.timeout.map(|timeout| now + timeout),
@@ -168,6 +179,10 @@ async fn commit<T: Tx>(
         plan.iter().flat_map(|piece| &piece.workers).filter_map(|at| views[*at].id.clone()).collect();
     let chosen: Vec<WorkerId> = chosen.into_iter().collect();
     work.lock_workers(&chosen).await?;
+    // Like a claim: workers before the gates.
+    let shapes: Vec<Option<Shape>> =
+        plan.iter().map(|piece| shape_of(work, candidates[piece.candidate].gang()?)).collect();
+    let mut gates = Gates::read(work, shapes.iter().flatten(), Look::Lock).await?;
     let (mut workers, mut changed) = work.take_workers();
     let tasks = plan.iter().flat_map(|piece| &piece.workers).filter_map(|at| views[*at].id.as_ref());
     void_promises(work, tasks, &mut workers).await?;
@@ -178,10 +193,11 @@ async fn commit<T: Tx>(
         .filter_map(|view| Some((view.id.clone()?, view)))
         .collect();
     let mut placed = Vec::new();
-    for piece in plan {
+    for (piece, shape) in plan.into_iter().zip(shapes) {
         let candidate = &candidates[piece.candidate];
         let names: Vec<WorkerId> = piece.workers.iter().filter_map(|at| views[*at].id.clone()).collect();
         let Some(gang) = candidate.gang() else { continue };
+        let Some(shape) = shape.filter(|shape| gates.room(shape) as usize >= names.len()) else { continue };
         if names.len() != piece.workers.len() || !fits(&room, &names, &candidate.requirement) {
             continue;
         }
@@ -193,11 +209,19 @@ async fn commit<T: Tx>(
                 }
                 changed.insert(name.clone());
             }
+            gates.take(&shape, names.len() as u32);
             placed.push(gang);
         }
     }
     work.put_back_workers(workers, changed);
+    let started: Vec<Job> = placed.iter().flat_map(|gang| work.tasks_of(*gang)).collect();
+    gates.settle(work, started.iter()).await?;
     Ok(placed)
+}
+
+/// The shape of the tasks of a gang that is locked.
+fn shape_of<T: Tx>(work: &Work<'_, T>, gang: GangId) -> Option<Shape> {
+    Some(work.tasks_of(gang).iter().find(|task| !task.is_terminal())?.spec.shape())
 }
 
 /// Makes room among the ports of workers that run out of them: what was promised to a task that is no longer

@@ -11,7 +11,7 @@ use muster_planner::{WorkerView, explain, explain_gang};
 
 use super::claim::with_usage;
 use super::gates::Gates;
-use super::{plan, preview, webhooks};
+use super::{plan, preview, quotas, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -34,6 +34,8 @@ pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError>
         Query::Counts => Reply::Counts(tx.counts().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),
         Query::Queues => Reply::Queues(tx.queues().await?),
+        Query::Standings => Reply::Standings(standings::all(tx).await?),
+        Query::WaitingByUser(queues) => Reply::WaitingByUser(standings::waiting_by_user(tx, queues).await?),
         Query::Sets(filter) => Reply::Sets(sets(tx, filter).await?),
         Query::CancelPreview(ids) => Reply::CancelPreview(preview::cancel(tx, ids).await?),
         Query::Webhooks { counted } => Reply::Webhooks(webhooks::list(tx, *counted).await?),
@@ -188,7 +190,8 @@ async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, Store
     let Some(gang) = job.spec.gang.as_ref() else { return Ok(Vec::new()) };
     let tasks = tx.gang_tasks(&[gang.id]).await?;
     let open: Vec<&Job> = tasks.iter().filter(|task| !task.is_terminal()).collect();
-    let mut reasons = gates(tx, job).await?;
+    let least = gang.min.unwrap_or(u32::MAX).min(open.len() as u32);
+    let mut reasons = gates(tx, job, least).await?;
     if open.iter().any(|task| task.status() != Status::Blocked) {
         reasons.push(Reason::Spared { gang: gang.id });
         return Ok(reasons);
@@ -206,24 +209,27 @@ async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, Store
 
 /// The gates in front of a pending job, then the room.
 async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
-    let mut reasons = gates(tx, job).await?;
+    let mut reasons = gates(tx, job, 1).await?;
     let workers = tx.workers().await?;
     let set_aside = workers.iter().filter(|worker| worker.status == WorkerStatus::Active);
     reasons.extend(set_aside.filter_map(|worker| {
         let until = worker.health.quarantine.as_ref()?.probe_at;
         Some(Reason::Quarantined { worker: worker.id.clone(), until })
     }));
-    let ahead = tx.count_ahead(job).await?;
+    let in_turn = standings::in_turn(tx, job).await?;
+    // Where queues take turns, age does not say who goes first.
+    let ahead = if in_turn.is_some() { 0 } else { tx.count_ahead(job).await? };
     let need = job.spec.requirement();
     // A read does not know the time, and so not when the job would end.
     let turn = Turn::new(job.spec.priority, job.seq);
     let entrant = Entrant { unit: Unit::Job(job.id), turn, need: &need.resources, ends: None };
     reasons.extend(explain(&need, &entrant, &worker_views(tx).await?, ahead));
+    reasons.extend(in_turn.flatten());
     Ok(reasons)
 }
 
-/// What keeps a job from starting apart from room.
-async fn gates<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+/// What keeps a job, or so many that start together, from starting apart from room.
+async fn gates<T: Tx>(tx: &mut T, job: &Job, jobs: u32) -> Result<Vec<Reason>, StoreError> {
     let mut reasons = Vec::new();
     if let Some(name) = &job.spec.queue {
         let queues = tx.queues().await?;
@@ -232,6 +238,7 @@ async fn gates<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> 
             let limited = queue.next_start().map(|until| Reason::RateLimited { queue: name.clone(), until });
             reasons.extend(paused.into_iter().chain(limited));
         }
+        reasons.extend(quotas::reasons(tx, &job.spec.shape(), jobs).await?);
     }
     if let Some(limit) = &job.spec.concurrency {
         let holders = tx.holders_of_key(&limit.key, limit.limit as usize + 1).await?;

@@ -39,6 +39,8 @@ pub(super) struct Data {
     /// Gangs by the number of their first task.
     pub(super) first_tasks: BTreeMap<u64, GangId>,
     pub(super) holders: HashMap<String, BTreeSet<JobId>>,
+    /// Jobs of each queue that take room, by shape.
+    pub(super) held_in: HashMap<QueueName, BTreeMap<ShapeId, u32>>,
     pub(super) queues: BTreeMap<QueueName, Queue>,
     pub(super) counts: BTreeMap<Status, u64>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
@@ -125,6 +127,9 @@ impl Data {
         if let Some(limit) = job.spec.concurrency.as_ref().filter(|_| job.status().holds_capacity()) {
             self.holders.entry(limit.key.clone()).or_default().insert(job.id);
         }
+        if let Some(queue) = job.spec.queue.as_ref().filter(|_| job.status().holds_capacity()) {
+            *self.held_in.entry(queue.clone()).or_default().entry(job.shape).or_default() += 1;
+        }
         if let Some(worker) = job.worker() {
             self.held.entry(worker.clone()).or_default().insert(job.id);
         }
@@ -174,6 +179,15 @@ impl Data {
             holders.remove(&job.id);
             if holders.is_empty() {
                 self.holders.remove(&limit.key);
+            }
+        }
+        if let Some(queue) = job.spec.queue.as_ref().filter(|_| job.status().holds_capacity())
+            && let Some(held) = self.held_in.get_mut(queue)
+            && let Some(jobs) = held.get_mut(&job.shape)
+        {
+            *jobs -= 1;
+            if *jobs == 0 {
+                held.remove(&job.shape);
             }
         }
         self.signs.remove(&(job.last_sign_of_life(), job.id));

@@ -271,6 +271,31 @@ impl Tx for Data {
         Ok(())
     }
 
+    async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
+        let belongs = |queue: &&Queue| queue.tree.as_ref().is_some_and(|root| roots.contains(root));
+        Ok(self.queues.values().filter(belongs).cloned().collect())
+    }
+
+    async fn held_by_queue(&mut self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>> {
+        let held = queues.iter().filter_map(|queue| self.held_in.get(queue)).flatten();
+        Ok(held.map(|(shape, jobs)| (*shape, *jobs)).collect())
+    }
+
+    async fn waiting_by_shape(
+        &mut self,
+        shapes: &[ShapeId],
+        queues: &[QueueName],
+    ) -> Done<Vec<(ShapeId, u64)>> {
+        let pending = |shape: &ShapeId| Some((*shape, self.pending.get(shape)?.len() as u64));
+        let mut counts: Vec<(ShapeId, u64)> = shapes.iter().filter_map(pending).collect();
+        let waits = |job: &&Job| {
+            matches!(job.status(), Status::Blocked | Status::Delayed | Status::Held)
+                && job.spec.queue.as_ref().is_some_and(|queue| queues.contains(queue))
+        };
+        counts.extend(self.jobs.values().filter(waits).map(|job| (job.shape, 1)));
+        Ok(counts)
+    }
+
     async fn lock_keys(&mut self, keys: &[String]) -> Done<Vec<(String, u32)>> {
         let held = |key: &String| Some((key.clone(), self.holders.get(key)?.len() as u32));
         Ok(keys.iter().filter_map(held).collect())
