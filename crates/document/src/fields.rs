@@ -15,7 +15,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 30] = [
+pub(crate) const SHARED: [&str; 32] = [
     "env",
     "working_dir",
     "cpus",
@@ -38,6 +38,8 @@ pub(crate) const SHARED: [&str; 30] = [
     "signal",
     "signal_scope",
     "on_preempt_exit0",
+    "user",
+    "preemptible",
     "launch",
     "slurm_env",
     "hold",
@@ -134,6 +136,8 @@ impl Fields {
             "on_preempt_exit0" => {
                 request.on_preempt_exit0 = values::word(value, key, &nested::ON_PREEMPT_EXIT0, mistakes);
             }
+            "user" => request.user = values::name(value, key, mistakes),
+            "preemptible" => request.preemptible = values::boolean(value, key, mistakes),
             "signal_scope" => {
                 request.signal_scope = values::word(value, key, &nested::SIGNAL_SCOPES, mistakes);
             }
@@ -194,6 +198,8 @@ impl Fields {
             launch: given.launch.or(other.launch),
             on_preempt_exit0: given.on_preempt_exit0.or(other.on_preempt_exit0),
             signal_scope: given.signal_scope.or(other.signal_scope),
+            user: given.user.or(other.user),
+            preemptible: given.preemptible.or(other.preemptible),
             ..SubmitRequest::default()
         };
         // The same holds for what bounds how many run at once: a job is counted under one key.

@@ -32,9 +32,17 @@ pub(crate) const PREEMPT_FILE: &str = "MUSTER_PREEMPT_FILE";
 pub(crate) const DONE_FILE: &str = "MUSTER_DONE_FILE";
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 pub(crate) const COLUMNS: &str = "COLUMNS";
+pub(crate) const USER: &str = "USER";
+pub(crate) const LOGNAME: &str = "LOGNAME";
+
+/// Who the environment says is at the keyboard.
+pub(crate) fn user() -> Option<String> {
+    let named = |name: &str| std::env::var(name).ok().filter(|user| !user.is_empty());
+    named(USER).or_else(|| named(LOGNAME))
+}
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 23] = [
+pub(crate) const READ: [Variable; 25] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -67,6 +75,8 @@ pub(crate) const READ: [Variable; 23] = [
     Variable { name: LOG, help: "What to log, such as `info` or `muster_server=debug,warn`." },
     Variable { name: NO_COLOR, help: "No colours, when set to anything but nothing." },
     Variable { name: COLUMNS, help: "The width of tables, when standard output is not a terminal." },
+    Variable { name: USER, help: "`muster run` and `muster submit`: who submits, without --user." },
+    Variable { name: LOGNAME, help: "The same, when USER is not set." },
 ];
 
 /// What a job finds in its environment.

@@ -8,6 +8,7 @@ use muster_protocol::{Concurrency, OnConflict, Resources, SubmitRequest, Unique}
 
 use crate::args::amounts::Moment;
 use crate::args::{ConditionArgs, GangArgs, JobArgs, LaunchArgs};
+use crate::environment;
 use crate::failure::UsageError;
 use crate::gang;
 use crate::set_reference::{JobOrGang, resolve_job_or_gang};
@@ -54,6 +55,8 @@ fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> any
         tags: args.tags.clone(),
         priority: args.priority,
         queue_name: args.queue.clone(),
+        user: args.user.clone().or_else(environment::user),
+        preemptible: args.no_preempt.then_some(false),
         idempotency_key: args.idempotency_key.clone(),
         ..conditions(&args.conditions, now)
     };

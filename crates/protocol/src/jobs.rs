@@ -107,6 +107,12 @@ pub struct SubmitRequest {
     /// Which processes get the polite signal; `group` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal_scope: Option<SignalScope>,
+    /// Who submits it; limits for each user count by it. It is taken as given, nobody proves it yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Whether it may be stopped in favour of others; true when absent. Only such work borrows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
     /// A submit with a key that was used before returns the job made then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -374,6 +380,12 @@ pub struct Job {
     pub on_preempt_exit0: Option<OnPreemptExit0>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal_scope: Option<SignalScope>,
+    /// Who submitted it, as they said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// False for a job that is never stopped in favour of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
     /// Only in the answer to a claim of a gang task: who its peers are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangAssignment>,

@@ -30,7 +30,7 @@ pub use logs::{
     LogPiece, LogStream,
 };
 pub use problem::Problem;
-pub use queues::{Queue, QueueUpdate, RateLimit};
+pub use queues::{Queue, QueueUpdate, Quota, RateLimit};
 pub use sets::{
     ArrayRequest, BulkFilter, BulkResult, Counts, JobEdit, JobSet, Pipeline, SetKind, Step, StepNeed,
 };

@@ -1,4 +1,4 @@
-//! Back-pressure: how many jobs may wait, in each queue and in all.
+//! Back-pressure: how many jobs may wait, in each queue, of each user of a queue, and in all.
 //!
 //! Guarantees: one number is compared for a submit that is far from its bounds, nothing is read from the
 //! store; what is counted is at least what this instance has taken in since the last count, so that with one
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use muster_domain::{QueueName, Rejection};
+use muster_domain::{Queue, QueueName, Rejection};
 use muster_store::{NewJob, Query, Reply, Store, StoreExt};
 
 use crate::error::ApiError;
@@ -25,6 +25,9 @@ const RETRY_AFTER: u32 = 5;
 #[derive(Debug, Default)]
 struct Known {
     limits: HashMap<String, u64>,
+    /// The most that may wait of each user, and what waits, by queue.
+    user_limits: HashMap<String, u64>,
+    by_user: HashMap<(String, String), u64>,
     /// Jobs that waited at the last count, and those taken in since.
     by_queue: HashMap<String, u64>,
     total: u64,
@@ -55,9 +58,13 @@ impl Admission {
 
     /// Counts these jobs in, or refuses them with the numbers.
     pub(crate) async fn admit(&self, store: &dyn Store, jobs: &[NewJob]) -> Result<(), ApiError> {
-        let mut wanted: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut wanted = Wanted::default();
         for job in jobs {
-            *wanted.entry(job.spec.queue.as_ref().map_or("", QueueName::as_str)).or_default() += 1;
+            let queue = job.spec.queue.as_ref().map_or("", QueueName::as_str);
+            *wanted.by_queue.entry(queue).or_default() += 1;
+            if let Some(user) = &job.spec.user {
+                *wanted.by_user.entry((queue, user)).or_default() += 1;
+            }
         }
         if self.is_stale(FRESH) && (self.most.is_some() || self.has_limits_or_unknown()) {
             self.count(store).await?;
@@ -80,12 +87,12 @@ impl Admission {
     }
 
     fn is_near(&self, known: &Known) -> bool {
-        !known.limits.is_empty() || self.most.is_some_and(|most| known.total.saturating_mul(2) > most)
+        known.is_bounded() || self.most.is_some_and(|most| known.total.saturating_mul(2) > most)
     }
 
     fn has_limits_or_unknown(&self) -> bool {
         let known = self.known();
-        known.counted.is_none() || !known.limits.is_empty()
+        known.counted.is_none() || known.is_bounded()
     }
 
     async fn count(&self, store: &dyn Store) -> Result<(), ApiError> {
@@ -93,7 +100,19 @@ impl Admission {
             return Err(ApiError::internal());
         };
         let counts = store.counts().await?;
+        let bound_users = |queue: &Queue| Some((queue.name.clone(), queue.terms.max_queued_per_user?));
+        let user_limits: HashMap<QueueName, u64> = queues.iter().filter_map(bound_users).collect();
+        let mut by_user = BTreeMap::new();
+        if !user_limits.is_empty() {
+            let bounded = user_limits.keys().cloned().collect();
+            if let Reply::WaitingByUser(users) = store.read(Query::WaitingByUser(bounded)).await? {
+                by_user = users;
+            }
+        }
         let mut known = self.known();
+        known.user_limits = user_limits.into_iter().map(|(name, most)| (name.into_string(), most)).collect();
+        known.by_user =
+            by_user.into_iter().map(|((queue, user), jobs)| ((queue.into_string(), user), jobs)).collect();
         known.limits = queues
             .iter()
             .filter_map(|queue| Some((queue.name.as_str().to_owned(), queue.max_queued?)))
@@ -104,22 +123,57 @@ impl Admission {
         Ok(())
     }
 
-    fn enter(&self, wanted: &BTreeMap<&str, u64>) -> Result<(), Rejection> {
+    fn enter(&self, wanted: &Wanted<'_>) -> Result<(), Rejection> {
         let mut known = self.known();
-        let asked: u64 = wanted.values().sum();
+        let asked: u64 = wanted.by_queue.values().sum();
         if let Some(limit) = self.most.filter(|most| known.total + asked > *most) {
             return Err(Rejection::TooManyQueued { queued: known.total, limit });
         }
-        for (queue, asked) in wanted {
+        for (queue, asked) in &wanted.by_queue {
             let queued = known.by_queue.get(*queue).copied().unwrap_or(0);
             if let Some(limit) = known.limits.get(*queue).copied().filter(|limit| queued + asked > *limit) {
                 let queue = if queue.is_empty() { "default" } else { queue };
                 return Err(Rejection::QueueFull { queue: queue.to_owned(), queued, limit });
             }
         }
+        if !known.user_limits.is_empty() {
+            known.enter_users(&wanted.by_user)?;
+        }
         known.total += asked;
-        for (queue, asked) in wanted {
+        for (queue, asked) in &wanted.by_queue {
             *known.by_queue.entry((*queue).to_owned()).or_default() += asked;
+        }
+        Ok(())
+    }
+}
+
+/// Jobs of one submission.
+#[derive(Debug, Default)]
+struct Wanted<'j> {
+    by_queue: BTreeMap<&'j str, u64>,
+    by_user: BTreeMap<(&'j str, &'j str), u64>,
+}
+
+impl Known {
+    fn is_bounded(&self) -> bool {
+        !self.limits.is_empty() || !self.user_limits.is_empty()
+    }
+
+    /// Counts the jobs of users in where that is bounded, all or none.
+    fn enter_users(&mut self, wanted: &BTreeMap<(&str, &str), u64>) -> Result<(), Rejection> {
+        let key = |queue: &str, user: &str| (queue.to_owned(), user.to_owned());
+        for ((queue, user), asked) in wanted {
+            let queued = self.by_user.get(&key(queue, user)).copied().unwrap_or(0);
+            let limit = self.user_limits.get(*queue).copied();
+            if let Some(limit) = limit.filter(|limit| queued + asked > *limit) {
+                let (queue, user) = key(queue, user);
+                return Err(Rejection::UserFull { queue, user, queued, limit });
+            }
+        }
+        for ((queue, user), asked) in wanted {
+            if self.user_limits.contains_key(*queue) {
+                *self.by_user.entry(key(queue, user)).or_default() += asked;
+            }
         }
         Ok(())
     }

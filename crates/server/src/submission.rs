@@ -54,6 +54,8 @@ lenient_object! {
         slurm_env: bool = "slurm_env",
         on_preempt_exit0: String = "on_preempt_exit0",
         signal_scope: String = "signal_scope",
+        user: String = "user",
+        preemptible: bool = "preemptible",
         idempotency_key: String = "idempotency_key",
         timeout_seconds: f64 = "timeout_seconds" | "timeout",
         not_before: String = "not_before",
@@ -220,6 +222,8 @@ impl SubmitBody {
             launch: gang_submission::launch(self.launch.as_deref(), self.slurm_env.unwrap_or(false))?,
             exit0_finishes: gang_submission::exit0_finishes(self.on_preempt_exit0.as_deref())?,
             signal_scope: gang_submission::scope(self.signal_scope.as_deref())?,
+            user: optional("user", self.user, limits.name)?,
+            fixed: self.preemptible == Some(false),
         })
     }
 }

@@ -1,9 +1,9 @@
-//! The commands that change what is there: jobs, gangs, pipelines, arrays, queues, workers.
+//! The commands that change what is there: jobs, gangs, pipelines, arrays, workers.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use muster_protocol::{BulkFilter, RateLimit};
+use muster_protocol::BulkFilter;
 
 use super::amounts;
 use super::listing::{Statuses, statuses};
@@ -134,99 +134,6 @@ pub(crate) struct EditArgs {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// `muster queue`.
-#[derive(Debug, Clone, Args)]
-#[command(
-    subcommand_required = true,
-    arg_required_else_help = true,
-    after_help = "Examples:\n  muster queue pause nightly\n  muster queue set nightly --max-queued 10000 --rate 10/1m"
-)]
-pub(crate) struct QueueArgs {
-    #[command(subcommand)]
-    pub(crate) action: QueueAction,
-}
-
-/// What can be done with queues.
-#[derive(Debug, Clone, Subcommand)]
-pub(crate) enum QueueAction {
-    /// List the queues, their limits and how many jobs wait and run
-    #[command(visible_alias = "list")]
-    Ls,
-    /// Show one queue
-    Show {
-        #[arg(value_name = "QUEUE")]
-        name: String,
-    },
-    /// Change the limits of a queue
-    Set(QueueSetArgs),
-    /// Start nothing more of a queue; what runs goes on
-    Pause {
-        #[arg(value_name = "QUEUE")]
-        name: String,
-    },
-    /// Start jobs of a queue again
-    Resume {
-        #[arg(value_name = "QUEUE")]
-        name: String,
-    },
-}
-
-/// `muster queue set`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct QueueSetArgs {
-    #[arg(value_name = "QUEUE")]
-    pub(crate) name: String,
-    /// How many jobs may wait, or none for no limit
-    #[arg(long, value_name = "N|none", value_parser = max_queued)]
-    pub(crate) max_queued: Option<Limit<u64>>,
-    /// How many jobs may start in which time, such as 10/1m, or none for no limit
-    #[arg(long, value_name = "N/TIME|none", value_parser = rate)]
-    pub(crate) rate: Option<Limit<RateLimit>>,
-}
-
-/// A limit, or that there is none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Limit<T> {
-    None,
-    At(T),
-}
-
-impl<T> Limit<T> {
-    pub(crate) fn into_option(self) -> Option<T> {
-        match self {
-            Self::None => None,
-            Self::At(limit) => Some(limit),
-        }
-    }
-}
-
-fn max_queued(text: &str) -> Result<Limit<u64>, String> {
-    if text == "none" {
-        return Ok(Limit::None);
-    }
-    text.parse()
-        .map(Limit::At)
-        .map_err(|_| format!("{text:?} is not how many may wait; write for example 10000 or none"))
-}
-
-fn rate(text: &str) -> Result<Limit<RateLimit>, String> {
-    if text == "none" {
-        return Ok(Limit::None);
-    }
-    let wrong = || format!("{text:?} is no rate; write for example 10/1m, 5/s or none");
-    let (starts, time) = text.split_once('/').filter(|(_, time)| !time.is_empty()).ok_or_else(wrong)?;
-    let starts = starts.trim().parse::<u32>().ok().filter(|starts| *starts > 0).ok_or_else(wrong)?;
-    // `5/s` is five in one second.
-    let time = if time.starts_with(|letter: char| letter.is_ascii_digit()) {
-        time.to_owned()
-    } else {
-        format!("1{time}")
-    };
-    let seconds = muster_document::amounts::duration(&time).map(|time| time.as_secs_f64());
-    let seconds = seconds.filter(|seconds| *seconds > 0.0).ok_or_else(wrong)?;
-    Ok(Limit::At(RateLimit { starts, seconds }))
-}
-
 /// `muster worker`.
 #[derive(Debug, Clone, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -257,19 +164,6 @@ pub(crate) struct SetListArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_and_limits() {
-        assert_eq!(rate("10/1m"), Ok(Limit::At(RateLimit { starts: 10, seconds: 60.0 })));
-        assert_eq!(rate("5/s"), Ok(Limit::At(RateLimit { starts: 5, seconds: 1.0 })));
-        assert_eq!(rate("none"), Ok(Limit::None));
-        for text in ["", "10", "0/1m", "10/", "10/0s", "x/1m"] {
-            assert!(rate(text).unwrap_err().contains("10/1m"), "{text}");
-        }
-        assert_eq!(max_queued("5"), Ok(Limit::At(5)));
-        assert_eq!(max_queued("none"), Ok(Limit::None));
-        assert!(max_queued("-1").is_err());
-    }
 
     #[test]
     fn no_options_are_no_filter() {

@@ -67,6 +67,12 @@ pub(crate) struct JobArgs {
     /// Higher goes first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) priority: Option<i32>,
+    /// Who submits it, as limits for each user count it; nobody proves it yet [default: $USER or $LOGNAME]
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Never stop it in favour of other work; it then does not borrow from other queues
+    #[arg(long)]
+    pub(crate) no_preempt: bool,
     /// CPU cores, such as 4 or 0.5
     #[arg(long, value_name = "N", value_parser = amounts::cpus, help_heading = "Resources")]
     pub(crate) cpus: Option<f64>,

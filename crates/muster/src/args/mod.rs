@@ -11,6 +11,7 @@ mod job;
 mod listing;
 mod pages;
 mod program;
+mod queue;
 mod reading;
 mod sim;
 mod up;
@@ -20,8 +21,7 @@ mod webhook;
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use conditions::ConditionArgs;
 pub(crate) use control::{
-    CancelArgs, ChangeArgs, EditArgs, Limit, QueueAction, QueueArgs, QueueSetArgs, RetryArgs, SelectionArgs,
-    SetListArgs, WorkerAction, WorkerArgs,
+    CancelArgs, ChangeArgs, EditArgs, RetryArgs, SelectionArgs, SetListArgs, WorkerAction, WorkerArgs,
 };
 pub(crate) use gang::{GangArgs, GangListArgs, LaunchArgs, PreemptArgs};
 pub(crate) use inside::{CheckpointAction, CheckpointArgs, NoticeArgs};
@@ -31,6 +31,7 @@ pub(crate) use job::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, RunArgs, Submit
 pub(crate) use listing::{JobColumn, JobOrder, LsArgs, USUAL_COLUMNS};
 pub(crate) use pages::ManArgs;
 pub(crate) use program::{explanation, program};
+pub(crate) use queue::{Limit, QueueAction, QueueArgs, QueueSetArgs};
 pub(crate) use reading::{
     CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };

@@ -2,10 +2,10 @@
 
 use muster_protocol::{Queue, QueueUpdate};
 
-use crate::args::{QueueAction, QueueArgs, QueueSetArgs};
+use crate::args::{Limit, QueueAction, QueueArgs, QueueSetArgs};
 use crate::exit;
 use crate::failure::UsageError;
-use crate::output::{json, note, queues};
+use crate::output::{json, note, queue_details, queues};
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &QueueArgs, settings: &Settings) -> anyhow::Result<u8> {
@@ -17,10 +17,10 @@ pub(crate) async fn run(args: &QueueArgs, settings: &Settings) -> anyhow::Result
         QueueAction::Pause { name } => client.update_queue(name, &paused(true)).await?,
         QueueAction::Resume { name } => client.update_queue(name, &paused(false)).await?,
     };
-    print(&[queue], settings)
+    print(&queue, settings)
 }
 
-async fn list(settings: &Settings) -> anyhow::Result<u8> {
+pub(crate) async fn list(settings: &Settings) -> anyhow::Result<u8> {
     let mut all = settings.client()?.queues().await?;
     all.sort_by(|one, other| one.name.cmp(&other.name));
     if settings.screen.json {
@@ -31,13 +31,15 @@ async fn list(settings: &Settings) -> anyhow::Result<u8> {
         note("no queues; one comes with the first job in it, or with `muster queue set`");
         return Ok(exit::OK);
     }
-    print(&all, settings)
+    settings.screen.line(&queues(&all, settings.screen))?;
+    Ok(exit::OK)
 }
 
-fn print(list: &[Queue], settings: &Settings) -> anyhow::Result<u8> {
-    match list {
-        [only] if settings.screen.json => json::document(only)?,
-        _ => settings.screen.line(&queues(list, settings.screen))?,
+fn print(queue: &Queue, settings: &Settings) -> anyhow::Result<u8> {
+    if settings.screen.json {
+        json::document(queue)?;
+    } else {
+        settings.screen.line(&queue_details(queue, settings.screen))?;
     }
     Ok(exit::OK)
 }
@@ -47,13 +49,23 @@ fn paused(paused: bool) -> QueueUpdate {
 }
 
 fn update(args: &QueueSetArgs) -> Result<QueueUpdate, UsageError> {
+    let args = args.clone();
     let update = QueueUpdate {
         paused: None,
-        max_queued: args.max_queued.map(crate::args::Limit::into_option),
-        rate: args.rate.map(crate::args::Limit::into_option),
+        max_queued: args.max_queued.map(Limit::into_option),
+        rate: args.rate.map(Limit::into_option),
+        parent: args.parent.map(Limit::into_option),
+        weight: args.weight.map(Limit::into_option),
+        nominal: args.nominal.map(Limit::into_option),
+        borrow: args.borrow.map(Limit::into_option),
+        lend: args.lend.map(Limit::into_option),
+        max_running: args.max_running.map(Limit::into_option),
+        max_running_per_user: args.max_running_per_user.map(Limit::into_option),
+        max_queued_per_user: args.max_queued_per_user.map(Limit::into_option),
     };
     if update == QueueUpdate::default() {
-        return Err(UsageError("there is nothing to change; write --max-queued N or --rate N/TIME".into()));
+        let message = "there is nothing to change; write for example --nominal gpus=8 or --max-queued N";
+        return Err(UsageError(message.into()));
     }
     Ok(update)
 }

@@ -8,6 +8,7 @@ pub(crate) mod human;
 pub(crate) mod json;
 mod mistakes;
 pub(crate) mod quantities;
+mod queues;
 mod screen;
 mod sets;
 pub(crate) mod sim;
@@ -22,8 +23,7 @@ pub(crate) use details::job_details;
 pub(crate) use gangs::{GangDocument, gang_details, gang_ended, gang_list};
 pub(crate) use history::{attempt_end, event_line, timeline};
 pub(crate) use mistakes::mistakes;
+pub(crate) use queues::{queue_details, queues};
 pub(crate) use screen::{Screen, after_key, note, text};
-pub(crate) use sets::{
-    Progress, array_details, changes, failed_indices, pipeline_tree, queues, set_ended, set_list,
-};
+pub(crate) use sets::{Progress, array_details, changes, failed_indices, pipeline_tree, set_ended, set_list};
 pub(crate) use webhooks::{dead_letters, webhook_details, webhooks};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use comfy_table::Color;
 use jiff::Timestamp;
 use muster_client::{BulkVerb, status_name};
-use muster_protocol::{BulkResult, Counts, DependencyRule, Job, JobSet, JobStatus, Pipeline, Queue, Step};
+use muster_protocol::{BulkResult, Counts, DependencyRule, Job, JobSet, JobStatus, Pipeline, Step};
 
 use super::human::id;
-use super::quantities::{age, printable, seconds_span, span, time};
+use super::quantities::{age, printable, span, time};
 use super::screen::Screen;
 use super::status;
 use super::style;
@@ -284,35 +284,6 @@ fn ranges(sorted: &[u32]) -> String {
         .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
         .collect();
     shown.join(",")
-}
-
-/// The table of `muster queue`.
-pub(crate) fn queues(queues: &[Queue], screen: Screen) -> String {
-    const COLUMNS: [Column; 6] = [
-        Column::elastic("QUEUE", 8),
-        Column::fixed("STATE"),
-        Column::right("WAITING"),
-        Column::right("RUNNING"),
-        Column::right("MOST WAITING"),
-        Column::right("RATE"),
-    ];
-    let rows: Vec<Vec<Content>> = queues
-        .iter()
-        .map(|queue| {
-            let (state, colour) =
-                if queue.paused { ("paused", Some(Color::DarkYellow)) } else { ("open", None) };
-            let rate = queue.rate.map(|rate| format!("{}/{}", rate.starts, seconds_span(rate.seconds)));
-            vec![
-                (printable(&queue.name), None),
-                (state.to_owned(), colour),
-                (queue.queued.to_string(), None),
-                (queue.running.to_string(), None),
-                (queue.max_queued.map_or_else(|| "-".to_owned(), |most| most.to_string()), None),
-                (rate.unwrap_or_else(|| "-".to_owned()), None),
-            ]
-        })
-        .collect();
-    render(&COLUMNS, &rows, screen)
 }
 
 /// What became of jobs that were to be changed, one a line.

@@ -11,6 +11,7 @@ use prometheus::{
 };
 
 use super::gangs::GangMetrics;
+use super::queues::QueueMetrics;
 use super::room::RoomMetrics;
 use super::webhooks::WebhookMetrics;
 
@@ -31,6 +32,7 @@ pub(crate) struct Metrics {
     pub(super) gauges: StoreGauges,
     pub(crate) webhooks: WebhookMetrics,
     gangs: GangMetrics,
+    pub(super) queues: QueueMetrics,
     pub(crate) room: RoomMetrics,
     pub(super) store_up: Gauge,
     pub(crate) parked: IntGauge,
@@ -270,6 +272,7 @@ impl Metrics {
             )?,
             webhooks: WebhookMetrics::new(r, &store_registry)?,
             gangs: GangMetrics::new(r)?,
+            queues: QueueMetrics::new(&store_registry)?,
             room: RoomMetrics::new(r)?,
             registry,
             store_registry,

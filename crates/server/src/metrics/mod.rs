@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod gangs;
+mod queues;
 mod room;
 mod scrape;
 mod webhooks;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_domain::{Resources, WorkerStatus};
-use muster_store::{Counts, Store, StoreError, StoreExt, WorkerUsage};
+use muster_store::{Counts, Query, Reply, Store, StoreError, StoreExt, WorkerUsage};
 use prometheus::{Encoder, TextEncoder};
 
 use super::catalogue::Metrics;
@@ -15,14 +15,19 @@ impl Metrics {
         let read = async {
             let (counts, workers) = (store.counts().await?, store.workers().await?);
             let (hooks, last_event) = (store.webhooks(true).await?, store.last_event().await?);
-            Ok::<_, StoreError>((counts, workers, hooks, last_event))
+            let standings = match store.read(Query::Standings).await? {
+                Reply::Standings(standings) => standings,
+                _ => Vec::new(),
+            };
+            Ok::<_, StoreError>((counts, workers, hooks, last_event, standings))
         };
         let mut families = match tokio::time::timeout(patience, read).await {
-            Ok(Ok((counts, workers, hooks, last_event))) => {
+            Ok(Ok((counts, workers, hooks, last_event, standings))) => {
                 self.store_up.set(1.0);
                 self.set_counts(&counts);
                 self.set_workers(&workers);
                 self.webhooks.set(&hooks, last_event);
+                self.queues.set(&standings);
                 self.store_registry.gather()
             }
             Ok(Err(error)) => {

@@ -164,6 +164,7 @@ fn add_limits(document: &mut Value, limits: &Limits) {
         "name": name,
         "working_dir": { "maxLength": limits.path },
         "queue_name": name,
+        "user": name,
         "idempotency_key": name,
         "tags": { "maxItems": limits.tags },
         "max_retries": { "minimum": 1, "maximum": MAX_ATTEMPTS },
@@ -176,9 +177,12 @@ fn add_limits(document: &mut Value, limits: &Limits) {
         "vram_mb": { "maximum": MAX_AMOUNT },
         "gpus": { "maximum": MAX_AMOUNT },
     });
-    for (schema, demands) in
-        [("SubmitRequest", submit), ("RegisterRequest", register), ("Resources", amounts)]
-    {
+    for (schema, demands) in [
+        ("SubmitRequest", submit),
+        ("RegisterRequest", register),
+        ("Quota", amounts.clone()),
+        ("Resources", amounts),
+    ] {
         let properties = document.pointer_mut(&format!("/components/schemas/{schema}/properties"));
         let (Some(Value::Object(properties)), Value::Object(demands)) = (properties, demands) else {
             continue;

@@ -14,26 +14,18 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::extract::{json, read_body};
 use crate::submission::check_text;
-
-fn view(queue: &domain::Queue) -> Queue {
-    Queue {
-        name: queue.name.as_str().to_owned(),
-        paused: queue.paused,
-        max_queued: queue.max_queued,
-        rate: queue.rate.map(|rate| RateLimit { starts: rate.starts, seconds: rate.per.as_secs_f64() }),
-        queued: 0,
-        running: 0,
-    }
-}
+use crate::view::queues as view;
 
 fn entry<'q>(queues: &'q mut BTreeMap<String, Queue>, name: &str) -> &'q mut Queue {
     queues.entry(name.to_owned()).or_insert_with(|| Queue { name: name.to_owned(), ..Queue::default() })
 }
 
 async fn all(app: &App) -> Result<BTreeMap<String, Queue>, ApiError> {
-    let Reply::Queues(set) = app.store.read(Query::Queues).await? else { return Err(ApiError::internal()) };
+    let Reply::Standings(set) = app.store.read(Query::Standings).await? else {
+        return Err(ApiError::internal());
+    };
     let mut queues: BTreeMap<String, Queue> =
-        set.iter().map(|queue| (queue.name.as_str().to_owned(), view(queue))).collect();
+        set.iter().map(|one| (one.queue.name.as_str().to_owned(), view::standing(one))).collect();
     let counts = app.store.counts().await?;
     for (name, count) in &counts.waiting_by_queue {
         entry(&mut queues, name).queued = *count;
@@ -68,10 +60,14 @@ pub(crate) async fn get_queue(
     json(StatusCode::OK, &queue.unwrap_or_else(|| Queue { name, ..Queue::default() }))
 }
 
-/// Sets or changes a queue: pause, bound on waiting jobs, rate of starts.
+/// Sets or changes a queue: pause, bounds on jobs that wait and run, rate of starts, quota, weight and parent.
+/// Nothing that runs is stopped by it: what is used beyond a smaller quota goes as it ends.
 #[utoipa::path(
     put, path = "/queues/{name}", tag = "queues", request_body = QueueUpdate, params(("name" = String, Path)),
-    responses((status = 200, description = "The queue", body = Queue))
+    responses(
+        (status = 200, description = "The queue", body = Queue),
+        (status = 409, description = "The queue would be below itself, or too deep; the message names the way"),
+    )
 )]
 pub(crate) async fn put_queue(
     State(app): State<Shared>,
@@ -81,12 +77,16 @@ pub(crate) async fn put_queue(
     check_text("name", &name, app.config.limits.name)?;
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
     let update: QueueUpdate = serde_json::from_slice(&bytes).map_err(|_| ApiError::invalid_body())?;
+    if name.is_empty() {
+        return Err(ApiError::invalid_field("name", "a queue must have a name"));
+    }
     let rate = update.rate.map(|rate| rate.map(checked).transpose()).transpose()?;
     let settings = QueueSettings {
-        name: QueueName::new(name),
         paused: update.paused,
         max_queued: update.max_queued,
         rate,
+        terms: view::terms(update, &app.config.limits)?,
+        ..QueueSettings::new(QueueName::new(name))
     };
     let Outcome::Queue(queue) = app.batcher.submit_one(Command::PutQueue(settings)).await? else {
         return Err(ApiError::internal());
@@ -94,7 +94,7 @@ pub(crate) async fn put_queue(
     app.admission.forget();
     tracing::info!(queue = %queue.name, paused = queue.paused, "queue set");
     let shown = all(&app).await?.remove(queue.name.as_str());
-    json(StatusCode::OK, &shown.unwrap_or_else(|| view(&queue)))
+    json(StatusCode::OK, &shown.unwrap_or_else(|| view::queue(&queue)))
 }
 
 fn checked(rate: RateLimit) -> Result<domain::RateLimit, ApiError> {

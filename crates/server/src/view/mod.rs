@@ -4,6 +4,7 @@ mod conditions;
 mod events;
 pub(crate) mod gangs;
 mod inputs;
+pub(crate) mod queues;
 mod sets;
 mod webhooks;
 
@@ -113,6 +114,8 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         slurm_env: spec.launch.slurm_env,
         on_preempt_exit0: spec.exit0_finishes.then_some(wire::OnPreemptExit0::Success),
         signal_scope: spec.signal_scope.map(conditions::scope),
+        user: spec.user.clone(),
+        preemptible: spec.fixed.then_some(false),
         gang: None,
         token: None,
     }
