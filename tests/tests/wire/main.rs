@@ -30,6 +30,7 @@ mod metrics;
 mod original_worker;
 mod outage;
 mod pipelines;
+mod quotas;
 mod reports;
 mod responses;
 mod retention;
