@@ -99,8 +99,12 @@ async fn gangs_and_singles_never_exceed_a_quota_together() {
         stage.submit(tagged("b")).await;
         stage.submit(tagged("b")).await;
         let now = stage.now();
-        let pass =
-            PlanPass { timeouts: Timeouts::default(), listening_since: Timestamp::default(), limit: 100 };
+        let pass = PlanPass {
+            timeouts: Timeouts::default(),
+            listening_since: Timestamp::default(),
+            limit: 100,
+            look: true,
+        };
         let planner = Arc::clone(&planner);
         let plan = tokio::spawn(async move { planner.apply_one(now, Command::Plan(pass)).await.unwrap() });
         let claim = tokio::spawn(claim(Arc::clone(&claimer), "b", now));

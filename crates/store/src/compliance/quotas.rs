@@ -175,6 +175,7 @@ fn pass() -> PlanPass {
         timeouts: muster_domain::limits::Timeouts::default(),
         listening_since: muster_domain::Timestamp::default(),
         limit: 100,
+        look: true,
     }
 }
 
