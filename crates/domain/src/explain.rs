@@ -131,12 +131,7 @@ impl fmt::Display for Reason {
                 until.to_rfc3339()
             ),
             Self::NoWorkers => f.write_str("no worker is registered and active"),
-            Self::Tags { required, missing } if missing.is_empty() => {
-                write!(f, "no active worker carries all of the tags {}", required.join(", "))
-            }
-            Self::Tags { missing, .. } => {
-                write!(f, "no active worker carries the tag {}", missing.join(", "))
-            }
+            Self::Tags { required, missing } => write_tags(f, required, missing),
             Self::Impossible { closest, shortfalls } => {
                 write!(
                     f,
@@ -207,6 +202,13 @@ fn runs(f: &mut fmt::Formatter<'_>, queue: &QueueName, user: &str, running: u32,
 fn goes_first(f: &mut fmt::Formatter<'_>, own: &ShareOf, first: &[ShareOf]) -> fmt::Result {
     let first = join(first, ", ");
     write!(f, "work of the same priority in these queues goes first: {first} before {own}")
+}
+
+fn write_tags(f: &mut fmt::Formatter<'_>, required: &[String], missing: &[String]) -> fmt::Result {
+    if missing.is_empty() {
+        return write!(f, "no active worker carries all of the tags {}", required.join(", "));
+    }
+    write!(f, "no active worker carries the tag {}", missing.join(", "))
 }
 
 fn list(shortfalls: &[Shortfall]) -> String {
