@@ -106,9 +106,9 @@ pub(crate) enum Command {
     Delete(ChangeArgs),
     /// Say why a job or a gang is not running
     Why(WhyArgs),
-    /// List the queues as a tree: what each has and uses, its share, how many jobs wait and run
+    /// List the queues as a tree with what each has and uses
     Queues,
-    /// Look at queues, pause them, limit them, give them quotas
+    /// Look at queues, pause them, limit them, set quotas
     Queue(QueueArgs),
     /// List the workers and what they have free
     Workers,

@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 33] = [
+pub(super) const EXPLANATIONS: [Explanation; 34] = [
     explain(
         "webhook",
         "Each event is sent by POST with a signature that the receiver can check. One that
@@ -170,9 +170,18 @@ come back together. What is said with --message the job can read.",
     ),
     explain(
         "queue",
-        "A queue exists as soon as a job names it. It can be paused, it can have a bound
-on the jobs that wait in it, and a rate at which its jobs start.",
+        "A queue exists as soon as a job names it. It can be paused, it can have bounds
+on the jobs that wait and run in it, and a rate at which its jobs start. It can have
+a quota, of which it lends what it does not use, a weight, and a queue above it.",
         "",
+    ),
+    explain(
+        "queues",
+        "Every queue that was set or has jobs, below the one that it belongs to: what it
+has and uses, what it has borrowed and lent, and its share. Where queues compete
+the one with the lower share goes first.",
+        "  muster queues
+  muster queues --json | jq -r '.[] | select(.borrowed != null).name'",
     ),
     explain(
         "worker",

@@ -30,7 +30,7 @@ pub(crate) struct QueueArgs {
 /// What can be done with queues.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum QueueAction {
-    /// List the queues as a tree: what each has and uses, its share, how many jobs wait and run
+    /// List the queues as a tree with what each has and uses
     #[command(visible_alias = "list")]
     Ls,
     /// Show one queue
