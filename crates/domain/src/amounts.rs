@@ -78,7 +78,7 @@ impl Resources {
             Dimension::VramMb => self.vram_mb,
             Dimension::Gpus => self.gpus,
             Dimension::Counter(name) => self.counter(name),
-            Dimension::Slots => 0,
+            Dimension::Slots | Dimension::Alone => 0,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::gang_domains::GangDomains;
 use crate::gang_room::GangRoom;
 use crate::ids::{GangId, JobId, QueueName, WorkerId};
 use crate::kept_room::Unit;
@@ -52,6 +53,10 @@ pub enum Reason {
     GangRoom(Box<GangRoom>),
     /// A gang that the active workers could not hold even if nothing else ran.
     GangImpossible(Box<GangRoom>),
+    /// A gang for which there is room, but not where it has to be, now.
+    GangDomains(Box<GangDomains>),
+    /// The same even if nothing else ran.
+    GangDomainsImpossible(Box<GangDomains>),
     /// A gang for which there is room: the next pass places it.
     GangFits { tasks: u32, workers: u32 },
     /// It would fit workers that keep the room for somebody who goes first.
@@ -93,6 +98,8 @@ impl Reason {
             Self::NobodyAsks { .. } => "nobody_asks",
             Self::GangRoom(_) => "gang_room",
             Self::GangImpossible(_) => "gang_impossible",
+            Self::GangDomains(_) => "gang_topology",
+            Self::GangDomainsImpossible(_) => "gang_topology_impossible",
             Self::GangFits { .. } => "gang_fits",
             Self::Kept { .. } => "kept",
             Self::Foreseen { .. } => "foreseen",
@@ -160,6 +167,8 @@ impl fmt::Display for Reason {
             }
             Self::GangRoom(room) => room.write(f, true),
             Self::GangImpossible(room) => room.write(f, false),
+            Self::GangDomains(domains) => domains.write(f, true),
+            Self::GangDomainsImpossible(domains) => domains.write(f, false),
             Self::Spared { gang } => {
                 write!(f, "{gang} runs with fewer tasks than it may have, without this one")
             }

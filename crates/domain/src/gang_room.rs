@@ -117,6 +117,7 @@ fn amount(dimension: &Dimension, amount: u64) -> String {
         Dimension::Gpus => format!("{amount} GPU{plural}"),
         Dimension::Counter(name) => format!("{amount} of {name}"),
         Dimension::Slots => format!("{amount} slot{plural}"),
+        Dimension::Alone => "other jobs to be gone".to_owned(),
     }
 }
 

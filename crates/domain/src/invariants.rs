@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::devices::Grant;
 use crate::ids::{GangId, JobId, WorkerId};
 use crate::job::Job;
 use crate::lifecycle::gang_ended;
@@ -40,6 +41,14 @@ pub enum Violation {
     SplitEpoch { gang: GangId, one: u32, other: u32 },
     #[error("gang {gang}: nothing of it can be alive, but no verdict has fallen")]
     NoVerdict { gang: GangId },
+    #[error("{job} and {other} both hold GPU {index} of worker {worker}, and one of them all of it")]
+    DeviceGivenTwice { worker: WorkerId, index: u32, job: JobId, other: JobId },
+    #[error("shares of GPU {index} of worker {worker} add up to {used} MB of {total}")]
+    DeviceOverCommitted { worker: WorkerId, index: u32, used: u64, total: u64 },
+    #[error("{job} holds {grant}, which is not what it asked for")]
+    WrongGrant { job: JobId, grant: Grant },
+    #[error("{job} has worker {worker} for itself, where {running} jobs are")]
+    NotAlone { job: JobId, worker: WorkerId, running: u32 },
     #[error("worker {worker} runs {running} jobs in {slots} slots")]
     TooManyJobs { worker: WorkerId, running: u32, slots: u32 },
 }
@@ -64,6 +73,8 @@ pub fn check(jobs: &[Job], workers: &[Worker]) -> Vec<Violation> {
         check_waiting(job, |id| by_id.get(&id).map(|parent| ended(parent)), &mut found);
     }
     check_capacity(jobs, workers, &mut found);
+    check_devices(jobs, workers, &mut found);
+    check_exclusive(jobs, workers, &mut found);
     check_keys(jobs, &mut found);
     for (id, tasks) in &gangs {
         check_gang(*id, tasks, &mut found);
@@ -182,12 +193,94 @@ fn check_capacity(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) 
     }
     for worker in workers {
         let Some((used, running)) = held.get(&worker.id) else { continue };
-        if !used.fits_in(&worker.resources) {
+        // GPUs that were named one by one are counted one by one.
+        let counted = if worker.devices.is_empty() { used.clone() } else { used.without_gpus() };
+        if !counted.fits_in(&worker.resources) {
             let (used, total) = (Box::new(used.clone()), Box::new(worker.resources.clone()));
             found.push(Violation::OverCommitted { worker: worker.id.clone(), used, total });
         }
         if let Some(slots) = worker.slots.filter(|slots| *running > slots.saturating_add(MAX_AHEAD)) {
             found.push(Violation::TooManyJobs { worker: worker.id.clone(), running: *running, slots });
         }
+    }
+}
+
+/// A device is held whole by one job, or in shares that it has room for.
+fn check_devices(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) {
+    let mut held: BTreeMap<(&WorkerId, u32), Vec<(&Job, Option<u64>)>> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.status().holds_capacity()) {
+        let (Some(grant), Some(worker)) = (&job.devices, job.worker()) else { continue };
+        if !grant.answers(job.spec.requirement().resources.gpu_need()) {
+            found.push(Violation::WrongGrant { job: job.id, grant: grant.clone() });
+        }
+        for index in grant.indices() {
+            held.entry((worker, *index)).or_default().push((job, grant.share_mb()));
+        }
+    }
+    for ((worker, index), holders) in held {
+        let whole = holders.iter().find(|(_, share)| share.is_none());
+        if let Some((job, _)) = whole
+            && let Some((other, _)) = holders.iter().find(|(other, _)| other.id != job.id)
+        {
+            let (job, other) = (job.id, other.id);
+            found.push(Violation::DeviceGivenTwice { worker: worker.clone(), index, job, other });
+        }
+        let devices = workers.iter().find(|known| known.id == *worker).map(|known| &known.devices);
+        let device = devices.and_then(|devices| devices.iter().find(|device| device.index == index));
+        let used = holders.iter().filter_map(|(_, share)| *share).fold(0, u64::saturating_add);
+        if let Some(total) = device.map(|device| device.vram_mb).filter(|total| used > *total) {
+            found.push(Violation::DeviceOverCommitted { worker: worker.clone(), index, used, total });
+        }
+    }
+}
+
+/// A job that has a worker for itself is alone there. Claimers that never registered are taken at their word.
+fn check_exclusive(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) {
+    let held = || jobs.iter().filter(|job| job.status().holds_capacity());
+    for job in held().filter(|job| job.spec.exclusive) {
+        let Some(worker) = job.worker().filter(|id| workers.iter().any(|known| known.id == **id)) else {
+            continue;
+        };
+        let running = held().filter(|other| other.worker() == Some(worker)).count() as u32;
+        if running > 1 {
+            found.push(Violation::NotAlone { job: job.id, worker: worker.clone(), running });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ids::Lease;
+    use crate::spec::JobSpec;
+    use crate::time::Timestamp;
+
+    fn running(number: u8, need: Resources, devices: Grant) -> Job {
+        let spec = JobSpec { resources: Some(need), ..JobSpec::shell("x") };
+        let phase = Phase::Running { worker: Some(WorkerId::new("w")), last_heartbeat: None };
+        let mut job = Job::new(JobId::from_random([number; 16]), Arc::new(spec), phase, Timestamp::default());
+        job.devices = Some(devices);
+        job.lease = Lease(1);
+        job.started_at = Some(Timestamp::default());
+        job
+    }
+
+    fn share(number: u8, index: u32) -> Job {
+        let need = Resources { vram_mb: 30, ..Resources::default() };
+        running(number, need, Grant::Share { index, vram_mb: 30 })
+    }
+
+    #[test]
+    fn a_device_is_whole_for_one_or_shared() {
+        let whole =
+            |number| running(number, Resources { gpus: 1, ..Resources::default() }, Grant::Whole(vec![0]));
+        assert_eq!(check(&[whole(1), share(2, 1), share(3, 1)], &[]), []);
+        for pair in [[whole(1), whole(2)], [whole(1), share(2, 0)]] {
+            assert!(matches!(check(&pair, &[])[..], [Violation::DeviceGivenTwice { .. }]));
+        }
+        let other = running(1, Resources { gpus: 2, ..Resources::default() }, Grant::Whole(vec![0]));
+        assert!(matches!(check(&[other], &[])[..], [Violation::WrongGrant { .. }]));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::Grant;
 use crate::ids::{JobId, Lease, SetId, WorkerId};
 use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, Hold, Phase, Status};
@@ -124,6 +125,8 @@ pub struct Job {
     pub last_worker: Option<WorkerId>,
     /// The key of the claim that the current lease was handed out for.
     pub claim_key: Option<Arc<str>>,
+    /// The GPUs that it holds while it holds room, and those that it held last afterwards.
+    pub devices: Option<Grant>,
     /// The stored name of the spec's shape.
     pub shape: ShapeId,
 }
@@ -158,6 +161,7 @@ impl Job {
             round: None,
             last_worker: None,
             claim_key: None,
+            devices: None,
             shape,
         }
     }

@@ -5,9 +5,11 @@
 
 pub mod amounts;
 pub mod dependency;
+pub mod devices;
 pub mod edit;
 pub mod event;
 pub mod explain;
+pub mod gang_domains;
 pub mod gang_room;
 pub mod health;
 pub mod ids;
@@ -28,13 +30,16 @@ pub mod set;
 pub mod signal;
 pub mod spec;
 pub mod time;
+pub mod topology;
 pub mod webhook;
 pub mod worker;
 
 pub use amounts::{Amounts, Quantity};
+pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};
 pub use event::{Event, EventKind, RequeueCause};
 pub use explain::Reason;
+pub use gang_domains::GangDomains;
 pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
@@ -55,5 +60,6 @@ pub use spec::{
     Concurrency, GangMembership, JobSpec, Launch, LaunchMode, Program, Shape, ShapeId, SignalScope, Unique,
 };
 pub use time::{Span, Timestamp};
+pub use topology::{Topology, TopologyMode};
 pub use webhook::{DeadLetter, DeliveryId, DeliveryPolicy, Fate, Progress, Secret, Sent, Webhook};
 pub use worker::{Ports, Worker, WorkerStatus};

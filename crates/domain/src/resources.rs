@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ pub enum Dimension {
     Gpus,
     Counter(String),
     Slots,
+    /// A worker without any other job.
+    Alone,
 }
 
 impl fmt::Display for Dimension {
@@ -25,6 +28,7 @@ impl fmt::Display for Dimension {
             Self::Gpus => f.write_str("gpus"),
             Self::Counter(name) => f.write_str(name),
             Self::Slots => f.write_str("slots"),
+            Self::Alone => f.write_str("the worker for itself"),
         }
     }
 }
@@ -63,6 +67,9 @@ impl fmt::Display for Shortfall {
         if self.dimension == Dimension::CpuMillis {
             let (needed, available) = (self.needed as f64 / 1e3, self.available as f64 / 1e3);
             return write!(f, "needs {needed} cpus, has {available}");
+        }
+        if self.dimension == Dimension::Alone {
+            return write!(f, "needs {}", self.dimension);
         }
         write!(f, "needs {} {}, has {}", self.needed, self.dimension, self.available)
     }
@@ -146,11 +153,25 @@ impl Resources {
 }
 
 /// All that a job demands of a worker. Jobs with equal requirements are interchangeable for placement.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Requirement {
     pub resources: Resources,
     /// Tags that the worker must carry.
     pub tags: BTreeSet<String>,
+    /// The worker is to run nothing else meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+}
+
+/// Names of stored shapes are made of this, so that what most jobs do not say adds nothing to it.
+impl Hash for Requirement {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.resources.hash(state);
+        self.tags.hash(state);
+        if self.exclusive {
+            state.write_u8(1);
+        }
+    }
 }
 
 #[cfg(test)]

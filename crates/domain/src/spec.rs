@@ -10,6 +10,7 @@ use crate::resources::{Requirement, Resources};
 use crate::retry::RetryPolicy;
 use crate::rule::{IfUnmet, Rule};
 use crate::time::{Span, Timestamp};
+use crate::topology::Topology;
 
 /// How the process is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,9 @@ pub struct GangMembership {
     /// Tasks that are done stay done when the others start again. Otherwise the gang fails then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_done: bool,
+    /// Where its tasks are to be, by the labels of workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
 }
 
 const fn one() -> u32 {
@@ -110,6 +114,9 @@ pub struct JobSpec {
     /// Tags required of the worker.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
+    /// The worker is to run nothing else meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// Higher is more important.
@@ -187,6 +194,7 @@ impl JobSpec {
             working_dir: None,
             resources: None,
             tags: BTreeSet::new(),
+            exclusive: false,
             queue: None,
             priority: 0,
             max_attempts: crate::limits::DEFAULT_MAX_ATTEMPTS,
@@ -213,7 +221,11 @@ impl JobSpec {
     }
 
     pub fn requirement(&self) -> Requirement {
-        Requirement { resources: self.resources.clone().unwrap_or_default(), tags: self.tags.clone() }
+        Requirement {
+            resources: self.resources.clone().unwrap_or_default(),
+            tags: self.tags.clone(),
+            exclusive: self.exclusive,
+        }
     }
 
     /// The rule of the dependency at this place.
@@ -318,5 +330,7 @@ mod tests {
         let b = JobSpec { program: Program::Shell("b".into()), ..a.clone() };
         assert_eq!(a.shape(), b.shape());
         assert_ne!(a.shape(), JobSpec::shell("a").shape());
+        let alone = JobSpec { exclusive: true, ..a.clone() };
+        assert_ne!(ShapeId::of(&a.shape()), ShapeId::of(&alone.shape()));
     }
 }

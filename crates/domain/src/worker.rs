@@ -1,9 +1,10 @@
 //! Workers as the scheduler knows them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::Device;
 use crate::health::Health;
 use crate::ids::WorkerId;
 use crate::kept_room::KeptRoom;
@@ -34,6 +35,12 @@ pub struct Worker {
     /// What the machine has in all; what is free is always derived from the jobs it holds.
     pub resources: Resources,
     pub tags: BTreeSet<String>,
+    /// Its GPUs one by one; empty when it gave only their number, or has none.
+    #[serde(default)]
+    pub devices: Vec<Device>,
+    /// Where it is, such as `rack` and `zone`.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// How many jobs it runs at once; unlimited when it did not say.
     pub slots: Option<u32>,
     pub hostname: Option<String>,
@@ -144,6 +151,8 @@ mod tests {
             exec_addr: "host".to_owned(),
             resources: Resources::default(),
             tags: BTreeSet::new(),
+            devices: Vec::new(),
+            labels: BTreeMap::new(),
             slots: None,
             hostname: None,
             version: None,

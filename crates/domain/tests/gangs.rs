@@ -16,7 +16,7 @@ const MAX_ATTEMPTS: u32 = 3;
 fn gang(size: u32, min: Option<u32>, keep_done: bool) -> Vec<Job> {
     let task = |index: u32| {
         let id = GangId::from_random([9; 16]);
-        let membership = GangMembership { id, size, index, min, per_worker: 1, keep_done };
+        let membership = GangMembership { id, size, index, min, per_worker: 1, keep_done, topology: None };
         let spec = JobSpec {
             max_attempts: MAX_ATTEMPTS,
             timeout: Some(Span::from_secs(60)),
@@ -45,6 +45,7 @@ fn place(tasks: &mut [Job], workers: usize, now: Timestamp) {
             host: String::new(),
             port: None,
             address: String::new(),
+            devices: None,
         })
         .collect();
     if !places.is_empty() {
@@ -54,7 +55,7 @@ fn place(tasks: &mut [Job], workers: usize, now: Timestamp) {
 
 fn claim(tasks: &mut [Job], at: usize, now: Timestamp) {
     let worker = tasks[at].worker().cloned();
-    let _ = transition(&mut tasks[at], &Trigger::Claim { worker, key: None }, now);
+    let _ = transition(&mut tasks[at], &Trigger::Claim { worker, key: None, devices: None }, now);
 }
 
 fn trigger(kind: u8, task: &Job) -> Trigger {

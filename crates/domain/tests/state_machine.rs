@@ -49,7 +49,7 @@ fn report(kind: ReportKind) -> Trigger {
 }
 
 fn claim() -> Trigger {
-    Trigger::Claim { worker: Some(WorkerId::new("w")), key: None }
+    Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None }
 }
 
 fn hold() -> Trigger {
@@ -185,6 +185,7 @@ fn a_gang_task_never_leaves_through_the_pending_path() {
         min: None,
         per_worker: 1,
         keep_done: false,
+        topology: None,
         id: muster_domain::GangId::from_random([3; 16]),
         size: 2,
         index: 0,
@@ -232,7 +233,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         1 => any::<bool>().prop_map(|cancelled| {
             ended(if cancelled { Ended::Cancelled } else { Ended::Failed })
         }),
-        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None }),
+        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None, devices: None }),
         4 => report,
         1 => any_caller().prop_map(|caller| Trigger::Heartbeat { caller }),
         1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::StopAcknowledged { caller, epoch }),

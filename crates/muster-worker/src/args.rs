@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use muster_logging::LogFormat;
+use muster_protocol::Gpu;
+use muster_worker_agent::{GpuOffer, parse_gpu};
 
 use crate::duration;
 
@@ -26,7 +28,7 @@ pub(crate) struct Args {
     /// [default: the address from which this machine reaches the scheduler]
     #[arg(long, env = "MUSTER_EXEC_ADDR", value_name = "HOST[:PORT]")]
     pub(crate) exec_addr: Option<String>,
-    /// GPU memory on offer, in MiB [default: 0]
+    /// GPU memory on offer in all, in MiB, where GPUs are only counted [default: 0]
     #[arg(long, env = "MUSTER_VRAM_MB", value_name = "MB")]
     pub(crate) vram_mb: Option<u64>,
     /// Memory on offer, in MiB [default: what the machine has]
@@ -35,9 +37,16 @@ pub(crate) struct Args {
     /// CPU cores on offer; fractions are allowed [default: what the machine has]
     #[arg(long, env = "MUSTER_CPUS", value_name = "N")]
     pub(crate) cpus: Option<f64>,
-    /// GPUs on offer [default: 0]
-    #[arg(long, env = "MUSTER_GPUS", value_name = "N")]
-    pub(crate) gpus: Option<u64>,
+    /// GPUs on offer: 4x80g for four with 80 GiB each, 4 to count them only, none, or auto to ask the driver
+    /// [default: auto]
+    #[arg(long, env = "MUSTER_GPUS", value_name = "GPUS")]
+    pub(crate) gpus: Option<GpuOffer>,
+    /// One GPU on offer, by its index and memory; may be repeated, and takes the place of --gpus
+    #[arg(long = "gpu", env = "MUSTER_GPU", value_name = "INDEX:MB[:UUID[:VENDOR]]", value_delimiter = ',', value_parser = parse_gpu)]
+    pub(crate) gpu: Vec<Gpu>,
+    /// Where the worker is, such as rack=a or zone=1; may be repeated
+    #[arg(long = "label", env = "MUSTER_LABELS", value_name = "NAME=VALUE", value_delimiter = ',', value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
     /// A tag that jobs can ask for; may be repeated
     #[arg(long = "tag", env = "MUSTER_TAGS", value_name = "TAG", value_delimiter = ',')]
     pub(crate) tags: Vec<String>,
@@ -100,6 +109,16 @@ pub(crate) enum ExecutorArg {
     Fake,
 }
 
+/// Reads `name=value`.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("{text:?} is not of the form name=value")),
+    }
+}
+
 /// Reads `name=amount`.
 pub(crate) fn counter(text: &str) -> Result<(String, u64), String> {
     let wrong = || format!("{text:?} is not of the form name=amount");
@@ -126,6 +145,24 @@ mod tests {
             Args::parse_from(["muster-worker", "--workers=2", "--worker-id", "w", "--tag=a", "--tag", "b,c"]);
         assert_eq!((args.workers, args.worker_id.as_deref()), (Some(2), Some("w")));
         assert_eq!(args.tags, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn gpus_and_labels_are_read() {
+        let args = Args::parse_from([
+            "muster-worker",
+            "--gpus",
+            "2x80g",
+            "--gpu",
+            "0:100:GPU-a",
+            "--label",
+            "rack=a",
+            "--label=zone=1",
+        ]);
+        assert!(matches!(args.gpus, Some(GpuOffer::Given(gpus)) if gpus.len() == 2));
+        assert_eq!((args.gpu[0].index, args.gpu[0].uuid.as_deref()), (0, Some("GPU-a")));
+        assert_eq!(args.labels[1], ("zone".to_owned(), "1".to_owned()));
+        assert!(label("rack").is_err() && label("=a").is_err() && label("rack=").is_err());
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub(crate) struct WorkerSection {
     pub(crate) vram_mb: Option<u64>,
     pub(crate) memory_mb: Option<u64>,
     pub(crate) cpus: Option<f64>,
-    pub(crate) gpus: Option<u64>,
+    pub(crate) gpus: Option<GpusValue>,
+    pub(crate) gpu: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) tags: Vec<String>,
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) data_dir: Option<PathBuf>,
@@ -43,6 +45,14 @@ pub(crate) struct WorkerSection {
     pub(crate) checkpoint_limit: Option<u64>,
     pub(crate) checkpoint_dir_keep: Option<String>,
     pub(crate) max_ahead: Option<u32>,
+}
+
+/// A number, or what the flag takes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum GpusValue {
+    Count(u64),
+    Text(String),
 }
 
 /// Reads the named file, which must be there, or the default one, which need not.

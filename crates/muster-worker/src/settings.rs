@@ -7,10 +7,12 @@ use anyhow::{Context as _, anyhow};
 use muster_client::BaseUrl;
 use muster_logging::LogFormat;
 use muster_protocol::Resources;
-use muster_worker_agent::{DataDir, ExecutorKind, Timing, WorkerConfig, WorkerError, discover};
+use muster_worker_agent::{
+    DataDir, ExecutorKind, GpuOffer, Timing, WorkerConfig, WorkerError, discover, parse_gpu,
+};
 
 use crate::args::{Args, ExecutorArg};
-use crate::config_file::{self, WorkerSection};
+use crate::config_file::{self, GpusValue, WorkerSection};
 use crate::duration;
 
 const DEFAULT_SCHEDULER: &str = "http://localhost:8080";
@@ -54,7 +56,8 @@ impl Settings {
 
 fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     let timing = timing(&args, &file)?;
-    let resources = resources(&args, &file);
+    let (resources, offer) = (resources(&args, &file), gpus(&args, &file)?);
+    let vram_mb = args.vram_mb.or(file.vram_mb).unwrap_or(0);
     let worker_id = args.worker_id.or(file.worker_id);
     let data_dir = match args.data_dir.or(file.data_dir) {
         Some(given) => given,
@@ -64,6 +67,8 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     config.worker_id = worker_id;
     config.slots = args.workers.or(file.workers).unwrap_or(config.slots);
     config.resources = resources;
+    config.offer_gpus(&offer, vram_mb);
+    config.labels = if args.labels.is_empty() { file.labels } else { args.labels.into_iter().collect() };
     config.tags = if args.tags.is_empty() { file.tags } else { args.tags };
     config.exec_addr = args.exec_addr.or(file.exec_addr).unwrap_or_default();
     config.job_dir = args.job_dir.or(file.job_dir);
@@ -89,9 +94,32 @@ fn resources(args: &Args, file: &WorkerSection) -> Resources {
     Resources {
         cpus: args.cpus.or(file.cpus).unwrap_or(found.cpus),
         memory_mb: args.memory_mb.or(file.memory_mb).unwrap_or(found.memory_mb),
-        vram_mb: args.vram_mb.or(file.vram_mb).unwrap_or(found.vram_mb),
-        gpus: args.gpus.or(file.gpus).unwrap_or(found.gpus),
         counters,
+        ..found
+    }
+}
+
+/// Devices one by one before their number, a flag before the file. Where GPU memory was given as one sum and nothing
+/// was said of GPUs, they stay a sum, as it was always meant.
+fn gpus(args: &Args, file: &WorkerSection) -> anyhow::Result<GpuOffer> {
+    if !args.gpu.is_empty() {
+        return Ok(GpuOffer::Given(args.gpu.clone()));
+    }
+    if let Some(offer) = &args.gpus {
+        return Ok(offer.clone());
+    }
+    if !file.gpu.is_empty() {
+        let read =
+            |text: &String| parse_gpu(text).map_err(|error| anyhow!("gpu in the file is wrong: {error}"));
+        return Ok(GpuOffer::Given(file.gpu.iter().map(read).collect::<anyhow::Result<_>>()?));
+    }
+    match &file.gpus {
+        Some(GpusValue::Count(count)) => Ok(GpuOffer::Counted(*count)),
+        Some(GpusValue::Text(text)) => {
+            text.parse().map_err(|error| anyhow!("gpus in the file is wrong: {error}"))
+        }
+        None if args.vram_mb.or(file.vram_mb).is_some() => Ok(GpuOffer::None),
+        None => Ok(GpuOffer::Found),
     }
 }
 
@@ -174,6 +202,24 @@ mod tests {
         assert_eq!(settings.worker.timing.heartbeat, Duration::from_secs(5));
         assert_eq!(settings.worker.tags, ["x"]);
         assert_eq!(settings.scheduler, DEFAULT_SCHEDULER);
+    }
+
+    #[test]
+    fn gpus_are_told_apart_or_counted() {
+        let offered = |args, file| {
+            let worker = merge(args, file).unwrap().worker;
+            (worker.gpus.len(), worker.resources.gpus, worker.resources.vram_mb)
+        };
+        let flag = |text: &str| Args { gpus: Some(text.parse().unwrap()), ..args() };
+        assert_eq!(offered(flag("2x80g"), "[worker]\ngpus = 5"), (2, 2, 163_840));
+        assert_eq!(offered(flag("none"), "[worker]\ngpus = 5"), (0, 0, 0));
+        assert_eq!(offered(args(), "[worker]\ngpus = 5\nvram-mb = 100"), (0, 5, 100));
+        assert_eq!(offered(args(), "[worker]\nvram-mb = 100"), (0, 0, 100));
+        assert_eq!(offered(args(), "[worker]\ngpu = [\"0:10\", \"3:20:GPU-x\"]"), (2, 2, 30));
+        let twice = merge(args(), "[worker]\ngpu = [\"0:10\", \"0:20\"]").unwrap_err();
+        assert!(format!("{twice:#}").contains("gpu is 0"), "{twice:#}");
+        let labels = merge(args(), "[worker]\n[worker.labels]\nrack = \"a\"").unwrap().worker.labels;
+        assert_eq!(labels["rack"], "a");
     }
 
     #[test]

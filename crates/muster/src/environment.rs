@@ -24,6 +24,7 @@ pub(crate) const MEMORY: &str = "MUSTER_MEMORY_MB";
 pub(crate) const GPUS: &str = "MUSTER_GPUS";
 pub(crate) const VRAM: &str = "MUSTER_VRAM_MB";
 pub(crate) const COUNTERS: &str = "MUSTER_COUNTERS";
+pub(crate) const LABELS: &str = "MUSTER_LABELS";
 pub(crate) const TAGS: &str = "MUSTER_TAGS";
 pub(crate) const JOB_ID: &str = "MUSTER_JOB_ID";
 pub(crate) const LEASE: &str = "MUSTER_LEASE";
@@ -42,7 +43,7 @@ pub(crate) fn user() -> Option<String> {
 }
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 25] = [
+pub(crate) const READ: [Variable; 26] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -58,6 +59,7 @@ pub(crate) const READ: [Variable; 25] = [
     Variable { name: CPUS, help: "`muster up`: the cores that the worker offers." },
     Variable { name: MEMORY, help: "`muster up`: the memory that the worker offers, in MiB or with a unit." },
     Variable { name: GPUS, help: "`muster up`: the GPUs that the worker offers." },
+    Variable { name: LABELS, help: "`muster up`: where the worker is, such as `rack=a,zone=1`." },
     Variable {
         name: VRAM,
         help: "`muster up`: the GPU memory that the worker offers, in MiB or with a unit.",

@@ -33,7 +33,7 @@ pub(crate) async fn build(
         }
         request.depends_on.push(id);
     }
-    if request.gang_size.is_some() && request.tasks_per_worker.is_none() && !args.gang.spread {
+    if request.gang_size.is_some() && request.tasks_per_worker.is_none() && !args.gang.one_each() {
         gang::choose(client, &mut request).await?;
     }
     Ok(request)
@@ -53,6 +53,7 @@ fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> any
         working_dir: working_dir(args.workdir.as_deref())?,
         resources: resources(args),
         tags: args.tags.clone(),
+        exclusive: args.exclusive,
         priority: args.priority,
         queue_name: args.queue.clone(),
         user: args.user.clone().or_else(environment::user),
@@ -94,6 +95,7 @@ fn gang_of(args: &GangArgs, request: &mut SubmitRequest) -> Result<(), UsageErro
     request.gang_min = args.gang_min;
     request.tasks_per_worker = args.tasks_per_worker;
     request.gang_policy = args.policy();
+    request.topology = args.topology();
     Ok(())
 }
 

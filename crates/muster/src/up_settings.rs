@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args as _, FromArgMatches as _};
 use muster_protocol::Resources;
 use muster_server::settings::{self, SchedulerArgs};
-use muster_worker_agent::WorkerConfig;
+use muster_worker_agent::{GpuOffer, WorkerConfig};
 
 use crate::args::{UpArgs, UpWorkerArgs, program};
 use crate::embedded::worker_config;
@@ -74,6 +74,10 @@ fn worker(args: &UpArgs, scheduler: &SchedulerArgs) -> WorkerConfig {
     let mut config = worker_config(&scheduler.data_dir);
     config.slots = args.worker.workers.unwrap_or(config.slots);
     config.resources = offered(&args.worker, &config.resources);
+    // GPU memory that was given as one sum, without a word of GPUs, stays a sum.
+    let unsaid = if args.worker.vram.is_some() { GpuOffer::None } else { GpuOffer::Found };
+    config.offer_gpus(args.worker.gpus.as_ref().unwrap_or(&unsaid), args.worker.vram.unwrap_or(0));
+    config.labels = args.worker.label.iter().cloned().collect();
     config.tags.clone_from(&args.worker.tag);
     config.timing.shutdown = args.drain_timeout.unwrap_or(DEFAULT_DRAIN);
     config.timing.grace = scheduler.preempt_grace;
@@ -85,9 +89,8 @@ fn offered(args: &UpWorkerArgs, found: &Resources) -> Resources {
     Resources {
         cpus: args.cpus.unwrap_or(found.cpus),
         memory_mb: args.memory.unwrap_or(found.memory_mb),
-        gpus: args.gpus.unwrap_or(found.gpus),
-        vram_mb: args.vram.unwrap_or(found.vram_mb),
         counters: args.counter.iter().cloned().collect(),
+        ..found.clone()
     }
 }
 

@@ -97,9 +97,7 @@ mod tests {
             used: memory(used_mb),
             running: 0,
             slots: None,
-            tags: BTreeSet::new(),
-            wants: 0,
-            kept: None,
+            ..WorkerView::default()
         }
     }
 
@@ -107,6 +105,7 @@ mod tests {
         Requirement {
             resources: Resources { memory_mb, ..Resources::default() },
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            exclusive: false,
         }
     }
 

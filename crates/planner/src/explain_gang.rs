@@ -1,13 +1,18 @@
 //! Why a gang is not placed, from the same facts that placement uses.
 
-use muster_domain::{Dimension, GangRoom, Reason, Resources, Shortfall, WorkerId};
+use muster_domain::{Dimension, GangDomains, GangRoom, Reason, Resources, Shortfall, TopologyMode, WorkerId};
 
+use crate::devices::Devices;
 use crate::explain::{foreseen, gap, kept_for_others, tags};
-use crate::fit::WorkerView;
-use crate::gang::{GangCandidate, capacity};
+use crate::fit::{Room, WorkerView, shortfalls};
+use crate::gang::GangCandidate;
+use crate::topology;
 
 /// Workers with room that a reason names.
 const NAMED_FITTING: usize = 8;
+
+/// Domains that a reason names.
+const NAMED_DOMAINS: usize = 4;
 
 /// Workers without room that a reason names.
 const NAMED_LACKING: usize = 3;
@@ -25,59 +30,128 @@ pub fn explain_gang(gang: &GangCandidate, workers: &[WorkerView]) -> Vec<Reason>
     }
     let untagged = (workers.len() - carrying.len()) as u32;
     let fewest = u64::from(gang.fewest());
-    let ever = room(gang, &carrying, untagged, |worker| {
-        let total = worker.total.as_ref()?;
-        Some((total.clone(), worker.slots))
-    });
+    let ever = room(gang, &carrying, untagged, room_ever);
     if ever.room < fewest {
         return vec![Reason::GangImpossible(Box::new(ever))];
     }
-    let now = room(gang, &carrying, untagged, |worker| {
-        let total = worker.total.as_ref()?;
-        Some((total.minus(&worker.used), worker.slots.map(|slots| slots.saturating_sub(worker.running))))
-    });
+    if let Some(torn) = domains(gang, &carrying, room_ever) {
+        return vec![Reason::GangDomainsImpossible(Box::new(torn))];
+    }
+    let now = room(gang, &carrying, untagged, room_now);
     let foreseen = foreseen(gang.unit, workers);
     if now.room < fewest {
         return std::iter::once(Reason::GangRoom(Box::new(now))).chain(foreseen).collect();
     }
-    let entrant = gang.entrant();
-    let admitted = room(gang, &carrying, untagged, |worker| {
-        let free = worker.total.as_ref()?.minus(&worker.used);
-        let slots = worker.slots.map(|slots| slots.saturating_sub(worker.running));
-        match worker.kept.as_ref().filter(|kept| !kept.is_open_to(&entrant)) {
-            Some(kept) => Some((free.least(&kept.spare), least(slots, kept.spare_slots))),
-            None => Some((free, slots)),
-        }
-    });
-    if admitted.room < fewest {
-        return kept_for_others(&entrant, &carrying).into_iter().chain(foreseen).collect();
+    if let Some(torn) = domains(gang, &carrying, room_now) {
+        return vec![Reason::GangDomains(Box::new(torn))];
+    }
+    if room(gang, &carrying, untagged, room_beside).room < fewest {
+        return kept_for_others(&gang.entrant(), &carrying).into_iter().chain(foreseen).collect();
     }
     vec![Reason::GangFits { tasks: gang.tasks, workers: now.fitting }]
 }
 
-/// The smaller of two bounds, of which none may bind.
-fn least(a: Option<u32>, b: Option<u32>) -> Option<u32> {
-    a.into_iter().chain(b).min()
+/// Tasks that a worker takes, and what it lacks when it takes none.
+type Measured = (u32, Vec<Shortfall>);
+
+fn room_ever(gang: &GangCandidate, worker: &WorkerView) -> Measured {
+    let Some(total) = &worker.total else { return (gang.most_on_one(), Vec::new()) };
+    let tasks = worker.capacity_ever(&gang.requirement, gang.most_on_one());
+    (tasks, lacking(gang, total, worker.slots, worker.emptied().as_ref()))
 }
 
-/// Counts the room that `free` finds in each worker; a worker of which nothing is known takes anything.
+fn room_now(gang: &GangCandidate, worker: &WorkerView) -> Measured {
+    let Some(total) = &worker.total else { return (gang.most_on_one(), Vec::new()) };
+    let free = total.minus(&worker.used);
+    let (slots, devices) = (worker.free_slots(), worker.devices.as_ref());
+    let room = Room { free: &free, slots, devices, running: worker.running };
+    let mut missing = lacking(gang, &free, slots, devices);
+    if gang.requirement.exclusive && worker.running > 0 {
+        missing.push(Shortfall { dimension: Dimension::Alone, needed: 1, available: 0 });
+    }
+    (room.capacity(&gang.requirement, gang.most_on_one()), missing)
+}
+
+/// What is left beside the room that is kept for others.
+fn room_beside(gang: &GangCandidate, worker: &WorkerView) -> Measured {
+    let (tasks, missing) = room_now(gang, worker);
+    let most = worker.capacity_beside(&gang.entrant(), &gang.requirement, gang.most_on_one());
+    (tasks.min(most), missing)
+}
+
+fn lacking(
+    gang: &GangCandidate,
+    free: &Resources,
+    slots: Option<u32>,
+    devices: Option<&Devices>,
+) -> Vec<Shortfall> {
+    let mut missing = shortfalls(&gang.requirement.resources, free, devices);
+    if slots == Some(0) {
+        missing.push(Shortfall { dimension: Dimension::Slots, needed: 1, available: 0 });
+    }
+    missing
+}
+
+/// What the domains lack when the gang must be packed or spread and cannot be; `None` when it can.
+fn domains(
+    gang: &GangCandidate,
+    workers: &[&WorkerView],
+    measure: fn(&GangCandidate, &WorkerView) -> Measured,
+) -> Option<GangDomains> {
+    let wanted = gang.topology.as_ref().filter(|topology| topology.required)?;
+    let rooms = topology::rooms(wanted, workers, |worker| {
+        (u64::from(measure(gang, worker).0), room_ever(gang, worker).0 > 0)
+    });
+    let fewest = gang.fewest();
+    let mut closest: Vec<(String, u64, u64)> = Vec::new();
+    match wanted.mode {
+        TopologyMode::Pack => {
+            if rooms.values().any(|(room, _)| *room >= u64::from(fewest)) {
+                return None;
+            }
+            closest.extend(rooms.iter().map(|(value, (room, _))| {
+                ((*value).to_owned(), *room, u64::from(fewest).saturating_sub(*room))
+            }));
+        }
+        TopologyMode::Spread => {
+            let able: Vec<(&str, u64)> = rooms
+                .iter()
+                .filter(|(_, (_, ever))| *ever)
+                .map(|(value, (room, _))| (*value, *room))
+                .collect();
+            let counts: Vec<u64> = able.iter().map(|(_, room)| *room).collect();
+            if topology::even(&counts, fewest, gang.tasks).is_some() {
+                return None;
+            }
+            // Each has to take its part, rounded up where the sum demands it.
+            let part = u64::from(fewest).div_ceil((able.len() as u64).max(1));
+            let short = able.into_iter().filter(|(_, room)| *room < part);
+            closest.extend(short.map(|(value, room)| (value.to_owned(), room, part - room)));
+        }
+    }
+    closest.sort_by(|a, b| a.2.cmp(&b.2).then_with(|| a.0.cmp(&b.0)));
+    Some(GangDomains {
+        label: wanted.label.clone(),
+        mode: wanted.mode,
+        needed: fewest,
+        domains: closest.len() as u32,
+        closest: closest.into_iter().take(NAMED_DOMAINS).collect(),
+        unlabelled: workers.iter().filter(|worker| !worker.labels.contains_key(&wanted.label)).count() as u32,
+    })
+}
+
+/// Counts the room that is measured in each worker; one of which nothing is known takes anything.
 fn room(
     gang: &GangCandidate,
     workers: &[&WorkerView],
     untagged: u32,
-    free: impl Fn(&WorkerView) -> Option<(Resources, Option<u32>)>,
+    measure: fn(&GangCandidate, &WorkerView) -> Measured,
 ) -> GangRoom {
-    let need = &gang.requirement.resources;
     let mut fitting: Vec<(WorkerId, u32)> = Vec::new();
     let mut lacking: Vec<(WorkerId, Vec<Shortfall>)> = Vec::new();
     for worker in workers {
         let Some(id) = worker.id.clone() else { continue };
-        let (tasks, shortfalls) = match free(worker) {
-            None => (gang.most_on_one(), Vec::new()),
-            Some((free, slots)) => {
-                (capacity(&free, slots, need, gang.most_on_one()), shortfalls(need, &free, slots))
-            }
-        };
+        let (tasks, shortfalls) = measure(gang, worker);
         if tasks > 0 {
             fitting.push((id, tasks));
         } else {
@@ -92,7 +166,7 @@ fn room(
         needed: gang.fewest(),
         tasks: gang.tasks,
         per_worker: gang.most_on_one(),
-        need: need.clone(),
+        need: gang.requirement.resources.clone(),
         tags: gang.requirement.tags.iter().cloned().collect(),
         room: fitting.iter().map(|(_, tasks)| u64::from(*tasks)).sum(),
         fitting: fitting.len() as u32,
@@ -103,18 +177,8 @@ fn room(
     }
 }
 
-fn shortfalls(need: &Resources, free: &Resources, slots: Option<u32>) -> Vec<Shortfall> {
-    let mut missing = need.shortfalls(free);
-    if slots == Some(0) {
-        missing.push(Shortfall { dimension: Dimension::Slots, needed: 1, available: 0 });
-    }
-    missing
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use muster_domain::{GangId, Requirement, Unit};
 
     use super::*;
@@ -130,9 +194,7 @@ mod tests {
             used: vram(used),
             running: 0,
             slots: None,
-            tags: BTreeSet::new(),
-            wants: 0,
-            kept: None,
+            ..WorkerView::default()
         }
     }
 
@@ -144,11 +206,12 @@ mod tests {
             per_worker: 1,
             priority: 0,
             seq: 1,
-            requirement: Requirement { resources: vram(vram_mb), tags: BTreeSet::new() },
+            requirement: Requirement { resources: vram(vram_mb), ..Requirement::default() },
             limits: Vec::new(),
             avoid: Vec::new(),
             seat: None,
             fixed: false,
+            topology: None,
             ends: None,
         }
     }

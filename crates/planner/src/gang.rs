@@ -6,13 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Turn, Unit, WorkerId};
+use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Topology, Turn, Unit, WorkerId};
 
-use crate::fit::WorkerView;
+use crate::fit::{Room, WorkerView};
 use crate::order::Order;
 use crate::quota::Ledger;
 use crate::score::{self, Key, Scoring};
 use crate::share::{Contender, Turns};
+use crate::topology::{self, Labels, Wanted};
 
 /// A gang that waits for placement, reduced to what placement looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct GangCandidate {
     pub seat: Option<usize>,
     /// Not preemptible.
     pub fixed: bool,
+    /// Where its tasks are to be; close together, when absent and workers say where they are.
+    pub topology: Option<Topology>,
 }
 
 impl GangCandidate {
@@ -133,21 +136,6 @@ fn in_turn<'a>(mut pass: Pass<'a>, mut ledger: Ledger, gangs: &'a [GangCandidate
     placements
 }
 
-/// How many tasks fit into what is free of a worker.
-pub(crate) fn capacity(free: &Resources, slots: Option<u32>, need: &Resources, most: u32) -> u32 {
-    let slots = slots.unwrap_or(u32::MAX).min(most);
-    if slots == 0 || !need.fits_in(free) {
-        return 0;
-    }
-    let times = |need: u64, free: u64| free.checked_div(need).unwrap_or(u64::MAX);
-    let fixed = times(need.cpu_millis, free.cpu_millis)
-        .min(times(need.memory_mb, free.memory_mb))
-        .min(times(need.vram_mb, free.vram_mb))
-        .min(times(need.gpus, free.gpus));
-    let named = need.counters.iter().map(|(name, need)| times(*need, free.counter(name))).min();
-    u32::try_from(fixed.min(named.unwrap_or(u64::MAX))).unwrap_or(u32::MAX).min(slots)
-}
-
 /// A worker during the pass, with what would otherwise be computed for every gang again.
 struct Host {
     view: WorkerView,
@@ -166,13 +154,21 @@ impl Host {
         if self.view.total.is_none() {
             return gang.most_on_one();
         }
-        let slots = self.view.slots.map(|slots| slots.saturating_sub(self.view.running));
-        let (need, most) = (&gang.requirement.resources, gang.most_on_one());
-        let room = capacity(&self.free, slots, need, most);
-        match self.view.kept.as_ref().filter(|kept| !kept.is_open_to(&gang.entrant())) {
-            Some(kept) => room.min(capacity(&kept.spare, kept.spare_slots, need, most)),
-            None => room,
-        }
+        let room = Room {
+            free: &self.free,
+            slots: self.view.free_slots(),
+            devices: self.view.devices.as_ref(),
+            running: self.view.running,
+        };
+        let (need, most) = (&gang.requirement, gang.most_on_one());
+        room.capacity(need, most).min(self.view.capacity_beside(&gang.entrant(), need, most))
+    }
+
+    /// Whether it could take a task if it were empty.
+    fn could_ever(&self, gang: &GangCandidate) -> bool {
+        self.view.id.is_some()
+            && self.view.carries(&gang.requirement)
+            && self.view.capacity_ever(&gang.requirement, 1) > 0
     }
 
     fn refresh(&mut self, scoring: Scoring) {
@@ -183,18 +179,19 @@ impl Host {
 
 /// A worker that can take tasks of the gang at hand. The order of the fields is the order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Offer {
-    avoided: bool,
+pub(crate) struct Offer {
+    pub(crate) avoided: bool,
     /// Many on one worker rather than few on many: tasks of a gang talk with each other.
-    tasks: Reverse<u32>,
+    pub(crate) tasks: Reverse<u32>,
     key: Key,
     name: usize,
-    worker: usize,
+    pub(crate) worker: usize,
 }
 
 pub(crate) struct Pass<'a> {
     hosts: Vec<Host>,
     positions: HashMap<WorkerId, usize>,
+    labels: Labels,
     limits: Vec<u32>,
     scoring: Scoring,
     /// Whether any worker keeps room.
@@ -221,7 +218,9 @@ impl<'a> Pass<'a> {
         let positions =
             workers.iter().enumerate().filter_map(|(index, view)| Some((view.id.clone()?, index))).collect();
         let keeping = workers.iter().any(|worker| worker.kept.is_some());
-        Self { hosts, positions, limits: limits.to_vec(), scoring, keeping, at_most: HashMap::new() }
+        let labels = Labels::of(workers);
+        let limits = limits.to_vec();
+        Self { hosts, positions, labels, limits, scoring, keeping, at_most: HashMap::new() }
     }
 
     /// The workers of the gang's tasks, no more than `most`, taken; `None` when it does not fit.
@@ -233,19 +232,16 @@ impl<'a> Pass<'a> {
             return None;
         }
         let offers = self.offers(gang);
-        let room = |avoided: bool| -> u64 {
-            offers.iter().filter(|o| avoided || !o.avoided).map(|o| u64::from(o.tasks.0)).sum()
-        };
-        let all = room(true);
+        let all = offers.iter().map(|offer| u64::from(offer.tasks.0)).sum();
         if !self.keeping {
             self.at_most.insert(known, all);
         }
         if all < u64::from(gang.fewest()) {
             return None;
         }
-        // Workers to avoid make a gang possible, never larger.
-        let count = room(false).clamp(u64::from(gang.fewest()), u64::from(allowed)) as u32;
-        let shares = share(offers, count);
+        let ever = |worker: usize| self.hosts[worker].could_ever(gang);
+        let wanted = Wanted { gang, allowed, ever: &ever };
+        let shares = topology::share_out(&self.labels, &wanted, offers)?;
         Some(self.take(gang, shares))
     }
 
@@ -272,6 +268,7 @@ impl<'a> Pass<'a> {
     /// Counts the gang, and gives the worker of each task.
     fn take(&mut self, gang: &GangCandidate, mut shares: Vec<(Offer, u32)>) -> Vec<usize> {
         shares.sort_by_key(|(offer, _)| offer.name);
+        // A worker is in one domain, so that no two shares are of one worker.
         let mut workers = Vec::new();
         for (offer, tasks) in shares {
             let host = &mut self.hosts[offer.worker];
@@ -292,7 +289,7 @@ impl<'a> Pass<'a> {
 }
 
 /// Shares `count` tasks out among the best offers, which have room for that many.
-fn share(mut offers: Vec<Offer>, count: u32) -> Vec<(Offer, u32)> {
+pub(crate) fn share(mut offers: Vec<Offer>, count: u32) -> Vec<(Offer, u32)> {
     // No more than `count` of them are looked at, and the others need no order.
     let looked_at = (count as usize).min(offers.len());
     if looked_at < offers.len() {

@@ -1,7 +1,8 @@
 //! Tests of gang placement: the published examples, and what must hold for any cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use muster_domain::Device;
 use proptest::prelude::*;
 
 use super::*;
@@ -19,9 +20,7 @@ fn worker(name: &str, total: Resources) -> WorkerView {
         used: Resources::default(),
         running: 0,
         slots: None,
-        tags: BTreeSet::new(),
-        wants: 0,
-        kept: None,
+        ..WorkerView::default()
     }
 }
 
@@ -39,12 +38,13 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
         per_worker: 1,
         priority: 0,
         seq,
-        requirement: Requirement { resources: need, tags: BTreeSet::new() },
+        requirement: Requirement { resources: need, ..Requirement::default() },
         limits: Vec::new(),
         avoid: Vec::new(),
         seat: None,
         fixed: false,
         ends: None,
+        topology: None,
     }
 }
 
@@ -216,10 +216,17 @@ fn any_resources(limit: u64) -> impl Strategy<Value = Resources> {
     )
 }
 
+fn with_sizes(sizes: &[u64]) -> crate::devices::Devices {
+    let device = |(index, vram_mb): (u32, &u64)| Device { index, vram_mb: *vram_mb, ..Device::default() };
+    crate::devices::Devices::idle(&(0..).zip(sizes).map(device).collect::<Vec<_>>())
+}
+
 fn any_worker() -> impl Strategy<Value = WorkerView> {
     let slots = prop::option::of(0_u32..5);
-    (any_resources(60), any_resources(20), 0_u32..3, slots, any::<bool>()).prop_map(
-        |(total, used, running, slots, tagged)| WorkerView {
+    let devices = prop::option::of(prop::collection::vec(1_u64..20, 1..4));
+    (any_resources(60), any_resources(20), 0_u32..3, slots, any::<bool>(), devices).prop_map(
+        |(total, used, running, slots, tagged, devices)| WorkerView {
+            devices: devices.map(|sizes| with_sizes(&sizes)),
             used,
             running,
             slots,
@@ -233,11 +240,13 @@ fn any_gang() -> impl Strategy<Value = GangCandidate> {
     let shape = (1_u32..7, 0_u32..7, 1_u32..4, -2_i32..3);
     let limits = prop::collection::vec(0_usize..3, 0..3);
     let avoid = prop::collection::vec(0_usize..8, 0..4);
-    (shape, any_resources(15), any::<bool>(), limits, avoid).prop_map(
-        |((tasks, spare, per_worker, priority), need, tagged, limits, avoid)| {
+    let flags = (any::<bool>(), prop::bool::weighted(0.2));
+    (shape, any_resources(15), flags, limits, avoid).prop_map(
+        |((tasks, spare, per_worker, priority), need, (tagged, exclusive), limits, avoid)| {
             let mut gang = gang(0, tasks, need);
             gang.least = tasks.saturating_sub(spare.saturating_sub(3)).max(1);
             gang.requirement.tags = tagged.then(|| "a100".to_owned()).into_iter().collect();
+            gang.requirement.exclusive = exclusive;
             let avoid = avoid.iter().map(|index| WorkerId::new(format!("w{index}"))).collect();
             GangCandidate { per_worker, priority, limits, avoid, ..gang }
         },

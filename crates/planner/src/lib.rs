@@ -1,10 +1,12 @@
 //! Who runs what, as one pure function of a view of the cluster.
 //!
-//! Guarantees: deterministic for equal input; no worker gets more than it has, in any dimension; a single
+//! Guarantees: deterministic for equal input; no worker gets more than it has, in any dimension,
+//! and no GPU is given to two jobs that cannot share it; a single
 //! goes only to a worker that asked for work; a gang starts whole or not at all; what fits nowhere never
 //! hides what fits.
 
 pub mod board;
+mod devices;
 mod explain;
 mod explain_gang;
 mod fit;
@@ -19,7 +21,9 @@ mod quota;
 mod quota_check;
 mod score;
 mod share;
+mod topology;
 
+pub use devices::Devices;
 pub use explain::explain;
 pub use explain_gang::explain_gang;
 pub use fit::WorkerView;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::{KeptRoom, Resources, Unit};
+use muster_domain::{Grant, KeptRoom, Resources, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
@@ -22,8 +22,8 @@ pub struct Victim {
     pub borrows: bool,
     /// What its stop would waste, in resources times seconds.
     pub cost: u64,
-    /// What it holds: position of the worker and amounts, once for each task.
-    pub holds: Vec<(usize, Resources)>,
+    /// What it holds: position of the worker, amounts and GPUs, once for each task.
+    pub holds: Vec<(usize, Resources, Option<Grant>)>,
 }
 
 impl Victim {
@@ -80,9 +80,9 @@ pub fn make_room(
 
 fn without(workers: &[WorkerView], victims: &[Victim], gone: &[usize]) -> Vec<WorkerView> {
     let mut left = workers.to_vec();
-    for (worker, held) in gone.iter().flat_map(|victim| &victims[*victim].holds) {
+    for (worker, held, devices) in gone.iter().flat_map(|victim| &victims[*victim].holds) {
         if let Some(worker) = left.get_mut(*worker) {
-            worker.leave(held);
+            worker.leave(held, devices.as_ref());
         }
     }
     left

@@ -16,7 +16,7 @@ fn victim(name: u8, priority: i32, cost: u64, holds: &[(usize, u64)]) -> Victim 
         priority,
         borrows: false,
         cost,
-        holds: holds.iter().map(|(worker, amount)| (*worker, gpus(*amount))).collect(),
+        holds: holds.iter().map(|(worker, amount)| (*worker, gpus(*amount), None)).collect(),
     }
 }
 

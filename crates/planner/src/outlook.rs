@@ -138,7 +138,7 @@ impl Look<'_> {
         let stops = |one: &&Occupant| one.stopping || self.leaving.contains(&one.unit);
         for occupant in self.occupants.iter().filter(stops) {
             if let Some(worker) = soon.get_mut(occupant.worker) {
-                worker.leave(&occupant.held);
+                worker.leave(&occupant.held, occupant.devices.as_ref());
             }
         }
         soon
@@ -157,7 +157,7 @@ impl Look<'_> {
             let victim = victims.entry(one.unit).or_insert_with(|| Victim::new(one.unit, one.priority));
             victim.borrows |= one.borrows;
             victim.cost = victim.cost.saturating_add(one.cost(self.now));
-            victim.holds.push((one.worker, one.held.clone()));
+            victim.holds.push((one.worker, one.held.clone(), one.devices.clone()));
         }
         let victims: Vec<Victim> =
             victims.into_values().filter(|victim| !spared.contains(&victim.unit)).collect();

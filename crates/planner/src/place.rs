@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use muster_domain::{Requirement, WorkerId};
+use muster_domain::{Grant, Requirement, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::order::Candidate;
@@ -23,10 +23,12 @@ pub struct View {
 }
 
 /// A decision: positions in the view's lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     pub candidate: usize,
     pub worker: usize,
+    /// GPUs of the worker, where they are known one by one.
+    pub devices: Option<Grant>,
 }
 
 /// Places as many candidates as the asking workers take: most important first, or in turn by queue where a
@@ -121,7 +123,7 @@ impl<'v> Pass<'v> {
             }
             return false;
         };
-        self.workers[chosen].take(need);
+        let devices = self.workers[chosen].take(need);
         self.workers[chosen].enter(&candidate.entrant());
         for limit in &candidate.limits {
             if let Some(left) = self.limits.get_mut(*limit) {
@@ -129,7 +131,7 @@ impl<'v> Pass<'v> {
             }
         }
         self.wanted -= 1;
-        self.placements.push(Placement { candidate: index, worker: chosen });
+        self.placements.push(Placement { candidate: index, worker: chosen, devices });
         true
     }
 }
@@ -142,21 +144,21 @@ fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Opti
         |worker: &WorkerView| worker.wants > 0 && worker.has_room_for(need) && worker.admits(&entrant);
     (0..workers.len()).filter(|index| takes(&workers[*index])).min_by(|a, b| {
         let (a, b) = (&workers[*a], &workers[*b]);
-        avoided(a).cmp(&avoided(b)).then_with(|| score::compare(scoring, a, b))
+        let cost = |worker: &WorkerView| (avoided(worker), score::share_cost(need, worker));
+        cost(a).cmp(&cost(b)).then_with(|| score::compare(scoring, a, b))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use muster_domain::{Dimension, JobId, Queue, QueueName, Resources, WorkerId};
+    use muster_domain::{Device, Dimension, JobId, Queue, QueueName, Resources, WorkerId};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::devices::Devices;
 
     fn need(memory_mb: u64) -> Requirement {
-        Requirement { resources: Resources { memory_mb, ..Resources::default() }, tags: BTreeSet::new() }
+        Requirement { resources: Resources { memory_mb, ..Resources::default() }, ..Requirement::default() }
     }
 
     fn worker(name: &str, memory_mb: u64, wants: u32) -> WorkerView {
@@ -166,9 +168,8 @@ mod tests {
             used: Resources::default(),
             running: 0,
             slots: None,
-            tags: BTreeSet::new(),
             wants,
-            kept: None,
+            ..WorkerView::default()
         }
     }
 
@@ -280,6 +281,74 @@ mod tests {
         let one_more = View { workers: vec![worker("w", 20, 9)], ..view };
         let order: Vec<u64> = placed(&one_more).into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(order, [1, 2]);
+    }
+
+    fn with_gpus(name: &str, sizes: &[u64]) -> WorkerView {
+        let device = |(index, vram_mb): (u32, &u64)| Device { index, vram_mb: *vram_mb, ..Device::default() };
+        let devices: Vec<Device> = (0..).zip(sizes).map(device).collect();
+        let view = worker(name, 100, 9);
+        let total = view.total.clone().map(|total| total.with_devices(&devices));
+        WorkerView { total, devices: Some(Devices::idle(&devices)), ..view }
+    }
+
+    fn gpus(seq: u64, gpus: u64, vram_mb: u64) -> Candidate {
+        let resources = Resources { gpus, vram_mb, ..Resources::default() };
+        Candidate { requirement: Requirement { resources, ..Requirement::default() }, ..candidate(seq, 0, 0) }
+    }
+
+    fn granted(view: &View) -> Vec<(u64, String, Option<Grant>)> {
+        let name = |p: &Placement| view.workers[p.worker].id.clone().unwrap().into_string();
+        let placements = place(view, Scoring::BestFit);
+        placements.into_iter().map(|p| (view.candidates[p.candidate].seq, name(&p), p.devices)).collect()
+    }
+
+    #[test]
+    fn gpus_are_given_one_by_one_where_they_are_known_so() {
+        let counted = WorkerView {
+            total: Some(Resources { gpus: 8, vram_mb: 640, ..Resources::default() }),
+            ..worker("counted", 0, 9)
+        };
+        let view = View {
+            workers: vec![with_gpus("large", &[80, 80, 80]), with_gpus("small", &[40, 80]), counted],
+            candidates: vec![gpus(1, 1, 0), gpus(2, 1, 50), gpus(3, 0, 30), gpus(4, 0, 60), gpus(5, 4, 0)],
+            ..View::default()
+        };
+        let whole = |index| Some(Grant::Whole(vec![index]));
+        let expected = [
+            (1, "small".to_owned(), whole(0)),
+            (2, "small".to_owned(), whole(1)),
+            (3, "large".to_owned(), Some(Grant::Share { index: 0, vram_mb: 30 })),
+            (4, "large".to_owned(), Some(Grant::Share { index: 1, vram_mb: 60 })),
+            (5, "counted".to_owned(), None),
+        ];
+        assert_eq!(granted(&view), expected);
+    }
+
+    #[test]
+    fn shares_go_to_a_device_in_use_even_where_more_devices_are_idle() {
+        let mut used = with_gpus("used", &[80, 80, 80]);
+        used.take(&gpus(9, 0, 30).requirement);
+        let view = View {
+            workers: vec![with_gpus("one", &[80]), used],
+            candidates: vec![gpus(1, 0, 50)],
+            ..View::default()
+        };
+        let share = Some(Grant::Share { index: 0, vram_mb: 50 });
+        assert_eq!(granted(&view), [(1, "used".to_owned(), share)]);
+    }
+
+    #[test]
+    fn an_exclusive_job_is_alone_on_its_worker() {
+        let alone = |seq| Candidate {
+            requirement: Requirement { exclusive: true, ..Requirement::default() },
+            ..candidate(seq, 5, 0)
+        };
+        let view = View {
+            workers: vec![worker("a", 100, 9), WorkerView { running: 1, ..worker("b", 100, 9) }],
+            candidates: vec![alone(1), alone(2), candidate(3, 0, 1)],
+            ..View::default()
+        };
+        assert_eq!(placed(&view), [(1, "a".to_owned()), (3, "b".to_owned())]);
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::{KeptRoom, Resources, Timestamp, Unit};
+use muster_domain::{Grant, KeptRoom, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, Pass};
@@ -17,6 +17,8 @@ pub struct Occupant {
     /// Position of the worker.
     pub worker: usize,
     pub held: Resources,
+    /// Its GPUs, where they are told apart.
+    pub devices: Option<Grant>,
     /// When it will have ended; `None` when nobody can say.
     pub ends: Option<Timestamp>,
     /// Itself, or its gang.
@@ -79,7 +81,7 @@ fn left_at(workers: &[WorkerView], occupants: &[Occupant], at: Option<Timestamp>
     let gone = |occupant: &&Occupant| at.is_none_or(|at| occupant.ends.is_some_and(|ends| ends <= at));
     for occupant in occupants.iter().filter(gone) {
         if let Some(worker) = left.get_mut(occupant.worker) {
-            worker.leave(&occupant.held);
+            worker.leave(&occupant.held, occupant.devices.as_ref());
         }
     }
     left
@@ -111,17 +113,18 @@ pub(crate) fn rooms(
 
 fn room(worker: &WorkerView, unit: &GangCandidate, tasks: u32, until: Option<Timestamp>) -> KeptRoom {
     let mut resources = Resources::default();
+    let mut after = worker.clone();
     for _ in 0..tasks {
         resources.add(&unit.requirement.resources);
+        after.take(&unit.requirement);
     }
-    let free = worker.total.as_ref().map(|total| total.minus(&worker.used)).unwrap_or_default();
     KeptRoom {
         unit: unit.unit,
         priority: unit.priority,
         seq: unit.seq,
         tasks,
-        spare: free.minus(&resources),
-        spare_slots: worker.slots.map(|slots| slots.saturating_sub(worker.running).saturating_sub(tasks)),
+        spare: after.free(),
+        spare_slots: after.free_slots(),
         resources,
         until,
     }

@@ -1,7 +1,5 @@
 //! Tests of foreseen starts: by hand, and against trying every moment.
 
-use std::collections::BTreeSet;
-
 use muster_domain::{Entrant, JobId, Requirement, Turn, Unit, WorkerId};
 use proptest::prelude::*;
 
@@ -20,11 +18,7 @@ pub(crate) fn worker(name: &str, total: u64, used: u64) -> WorkerView {
         id: Some(WorkerId::new(name)),
         total: Some(gpus(total)),
         used: gpus(used),
-        running: 0,
-        slots: None,
-        tags: BTreeSet::new(),
-        wants: 0,
-        kept: None,
+        ..WorkerView::default()
     }
 }
 
@@ -36,12 +30,13 @@ pub(crate) fn unit(tasks: u32, need: u64) -> GangCandidate {
         per_worker: 1,
         priority: 0,
         seq: 1,
-        requirement: Requirement { resources: gpus(need), tags: BTreeSet::new() },
+        requirement: Requirement { resources: gpus(need), ..Requirement::default() },
         limits: Vec::new(),
         avoid: Vec::new(),
         seat: None,
         fixed: false,
         ends: None,
+        topology: None,
     }
 }
 
@@ -49,6 +44,7 @@ pub(crate) fn occupant(worker: usize, held: u64, ends: Option<u64>) -> Occupant 
     Occupant {
         worker,
         held: gpus(held),
+        devices: None,
         ends: ends.map(at),
         unit: Unit::Job(JobId::from_random([1; 16])),
         priority: 0,
@@ -140,7 +136,7 @@ proptest! {
             let need = gpus(amount);
             let stranger = Unit::Job(JobId::from_random([3; 16]));
             let entrant = Entrant { unit: stranger, turn: Turn::new(0, 2), need: &need, ends: ends.map(at) };
-            let requirement = Requirement { resources: need.clone(), tags: BTreeSet::new() };
+            let requirement = Requirement { resources: need.clone(), ..Requirement::default() };
             let Some(worker) = now.get_mut(index) else { continue };
             if worker.has_room_for(&requirement) && worker.admits(&entrant) {
                 worker.take(&requirement);

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use muster_domain::Resources;
+use muster_domain::{GpuNeed, Requirement, Resources};
 use serde::{Deserialize, Serialize};
 
+use crate::devices::Devices;
 use crate::fit::WorkerView;
 
 /// How the best of several fitting workers is chosen.
@@ -29,6 +30,17 @@ pub(crate) fn compare(scoring: Scoring, a: &WorkerView, b: &WorkerView) -> Order
     key(scoring, a).cmp(&key(scoring, b)).then_with(|| a.id.cmp(&b.id))
 }
 
+/// What a share of a GPU would cost on this worker, before anything else is looked at: shares are kept together
+/// so that whole devices stay free. Nothing for other needs.
+pub(crate) fn share_cost(need: &Requirement, worker: &WorkerView) -> (bool, u64) {
+    let Some(GpuNeed::Share { vram_mb }) = need.resources.gpu_need() else { return (false, 0) };
+    match (&worker.devices, &worker.total) {
+        (Some(devices), _) => devices.share_cost(vram_mb),
+        (None, Some(total)) => (true, total.vram_mb.saturating_sub(worker.used.vram_mb)),
+        (None, None) => (true, u64::MAX),
+    }
+}
+
 /// The place of a worker among those that have room for the same need. The need itself takes the same from
 /// all of them, so that their order is that of the room before it.
 pub(crate) fn key(scoring: Scoring, worker: &WorkerView) -> Key {
@@ -43,7 +55,9 @@ fn room(worker: &WorkerView) -> Key {
     let total = worker.total.as_ref();
     let free = total.map(|total| total.minus(&worker.used)).unwrap_or_default();
     let slots = worker.slots.map_or(u32::MAX, |slots| slots.saturating_sub(worker.running));
-    [free.gpus, free.vram_mb, free.memory_mb, free.cpu_millis, u64::from(slots)]
+    let known = worker.devices.as_ref().filter(|devices| !devices.is_unread());
+    let gpus = known.map_or(free.gpus, Devices::idle_count);
+    [gpus, free.vram_mb, free.memory_mb, free.cpu_millis, u64::from(slots)]
 }
 
 /// A number whose order is the reverse of `f64::total_cmp`.
@@ -84,7 +98,7 @@ mod tests {
             slots: Some(4),
             tags: BTreeSet::new(),
             wants: 1,
-            kept: None,
+            ..WorkerView::default()
         }
     }
 

@@ -68,6 +68,9 @@ pub struct GangPeer {
     pub port: Option<u16>,
     /// Its entry in `GANG_PEERS`: `host:port`, or empty when there is none.
     pub address: String,
+    /// The GPUs of its worker that it was given, where they are told apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<u32>,
 }
 
 /// What a claimed task learns about the round that it is part of.

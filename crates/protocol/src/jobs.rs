@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
@@ -74,6 +75,9 @@ pub struct SubmitRequest {
     /// Tags that the worker must carry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The worker is to run nothing else meanwhile.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
     /// Higher is more important.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
@@ -94,6 +98,9 @@ pub struct SubmitRequest {
     /// The most tasks of the gang on one worker; 1 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks_per_worker: Option<i64>,
+    /// Where the tasks of the gang are to be; close together when absent and workers have labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang_policy: Option<GangPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -309,6 +316,12 @@ pub struct Job {
     pub working_dir: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The worker runs nothing else meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+    /// The GPUs that the job holds, or held last when it has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<JobDevice>,
     /// The fencing number of the current or last claim; it only grows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lease: u64,
@@ -370,6 +383,8 @@ pub struct Job {
     pub gang_min: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_per_worker: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang_policy: Option<GangPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 //! Guarantee: keys keep the spelling that clients of the original API know (`last_heart_beat` on a
 //! job, `last_heartbeat` on a worker); optional values are left out rather than sent as `null`.
 
+mod devices;
 mod events;
 mod gangs;
 mod jobs;
@@ -16,6 +17,7 @@ mod system;
 mod webhooks;
 mod workers;
 
+pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
 pub use events::{Event, EventData, EventGap};
 pub use gangs::{
     GangAssignment, GangPeer, GangPolicy, GangState, GangSubmitted, GangSummary, JobStatusName, LaunchMode,

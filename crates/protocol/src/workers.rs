@@ -1,9 +1,12 @@
 //! Workers on the wire.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::devices::{Gpu, GpuState};
 use crate::jobs::Resources;
 
 /// Whether a worker was heard of lately.
@@ -24,6 +27,12 @@ pub struct RegisterRequest {
     pub resources: Option<Resources>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// Its GPUs one by one. Their number and memory then stand in for those in `resources`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<Gpu>,
+    /// Where it is, such as `rack` and `zone`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// How many jobs the worker runs at once; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
@@ -59,6 +68,14 @@ pub struct Worker {
     pub registered_at: Timestamp,
 
     // Additions to the original object.
+    /// Its GPUs one by one, and who holds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuState>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// A job has the worker for itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

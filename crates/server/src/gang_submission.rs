@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_domain::limits::MAX_GANG;
-use muster_domain::{GangMembership, JobSpec, Launch, LaunchMode, SignalScope};
+use muster_domain::{GangMembership, JobSpec, Launch, LaunchMode, SignalScope, Topology};
 use muster_store::NewJob;
 
 use crate::error::ApiError;
@@ -16,6 +16,7 @@ pub(crate) struct GangFields {
     pub(crate) min: Option<i64>,
     pub(crate) per_worker: Option<i64>,
     pub(crate) policy: Option<String>,
+    pub(crate) topology: Option<Topology>,
 }
 
 impl GangFields {
@@ -45,8 +46,8 @@ impl GangFields {
                 return Err(ApiError::invalid_field("gang_policy", message));
             }
         };
-        let min = min.filter(|min| *min < size);
-        Ok(Some(GangMembership { id: ids::gang(), size, index: 0, min, per_worker, keep_done }))
+        let (min, topology) = (min.filter(|min| *min < size), self.topology);
+        Ok(Some(GangMembership { id: ids::gang(), size, index: 0, min, per_worker, keep_done, topology }))
     }
 }
 

@@ -26,6 +26,7 @@ mod logs;
 mod loops;
 mod metrics;
 mod params;
+mod placement_fields;
 mod routes;
 mod server;
 mod set_submission;

@@ -13,6 +13,7 @@ use crate::error::ApiError;
 use crate::gang_submission::{self, GangFields};
 use crate::ids;
 use crate::lenient::lenient_object;
+use crate::placement_fields::TopologyBody;
 
 /// Time that is left for the report between the kill and the moment the process is taken for gone.
 const GRACE_MARGIN_SECONDS: u64 = 5;
@@ -49,6 +50,8 @@ lenient_object! {
         gang_size: i64 = "gang_size",
         gang_min: i64 = "gang_min",
         tasks_per_worker: i64 = "tasks_per_worker",
+        topology: TopologyBody = "topology",
+        exclusive: bool = "exclusive",
         gang_policy: String = "gang_policy",
         launch: String = "launch",
         slurm_env: bool = "slurm_env",
@@ -143,6 +146,7 @@ impl SubmitBody {
             min: self.gang_min,
             per_worker: self.tasks_per_worker,
             policy: self.gang_policy.take(),
+            topology: self.topology.take().map(|wanted| wanted.check(limits)).transpose()?,
         };
         let gang = gang.check()?;
         let depends_on = self.depends_on.take().unwrap_or_default();
@@ -202,6 +206,7 @@ impl SubmitBody {
             working_dir: optional("working_dir", self.working_dir, limits.path)?,
             resources: self.resources.map(|amounts| amounts.check(limits)).transpose()?,
             tags: check_tags(self.tags.unwrap_or_default(), limits)?,
+            exclusive: self.exclusive.unwrap_or(false),
             queue: queue.map(QueueName::new),
             priority: check_priority(self.priority.unwrap_or(0))?,
             max_attempts: check_attempts(self.max_retries)?,

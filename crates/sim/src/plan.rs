@@ -50,6 +50,7 @@ impl GangPlan {
                     min: self.min,
                     per_worker: self.per_worker,
                     keep_done: self.keep_done,
+                    topology: None,
                 };
                 let spec = JobSpec {
                     gang: Some(gang),

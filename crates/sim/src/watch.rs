@@ -88,6 +88,7 @@ impl Watch {
         if claimed.checkpoint.as_deref() != kept {
             return Err(format!("{} got {:?} instead of {kept:?}", job.id, claimed.checkpoint));
         }
+        gpus_are_free(job, workers, state)?;
         let Some(gang) = job.spec.gang.as_ref().map(|gang| gang.id) else { return Ok(()) };
         let round = job.reservation_epoch;
         let address = place(job);
@@ -134,6 +135,25 @@ impl Watch {
             }
         }
     }
+}
+
+/// No process whose lease holds was told to use a GPU that a job was just given, unless both have a part of it. (A
+/// process of which somebody said without proof that it is gone has no lease any more.)
+fn gpus_are_free(job: &Job, workers: &[SimWorker], state: &State) -> Result<(), String> {
+    let (Some(grant), Some(id)) = (&job.devices, job.worker()) else { return Ok(()) };
+    for worker in workers.iter().filter(|worker| worker.id == *id) {
+        for ((other, lease), process) in &worker.processes {
+            let itself = (*other, *lease) == (job.id, job.lease);
+            let holds = |known: &Job| known.lease == *lease && known.status().holds_capacity();
+            let Some(held) = process.devices.as_ref().filter(|_| !itself) else { continue };
+            let both = held.indices().iter().any(|index| grant.indices().contains(index));
+            let shared = held.share_mb().is_some() && grant.share_mb().is_some();
+            if both && !shared && state.job(*other).is_some_and(holds) {
+                return Err(format!("{} gets {grant} of {id}, where {other} still has {held}", job.id));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where the peers of a task find it.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_domain::{
-    Caller, Exit, GangId, Health, Job, JobId, Lease, Ports, ReportKind, Resources, Span, Timestamp, Worker,
-    WorkerId, WorkerStatus,
+    Caller, Device, Exit, GangId, Grant, Health, Job, JobId, Lease, Ports, ReportKind, Resources, Span,
+    Timestamp, Worker, WorkerId, WorkerStatus,
 };
 use muster_store::{Ask, Command, Content, Report};
 
@@ -53,6 +53,8 @@ pub(crate) struct Process {
     pub(crate) round: u32,
     /// Where its peers find it.
     pub(crate) address: String,
+    /// The GPUs that it was told to use.
+    pub(crate) devices: Option<Grant>,
     /// It was told to stop, in the stop with this epoch.
     pub(crate) told: Option<u32>,
     /// It does not listen to that.
@@ -137,6 +139,14 @@ impl SimWorker {
         self.reach == Reach::Up
     }
 
+    /// As many as it has GPUs, each with its part of their memory.
+    fn devices(&self) -> Vec<Device> {
+        let (count, vram_mb) = (self.resources.gpus, self.resources.vram_mb);
+        let device =
+            |index: u64| Device { index: index as u32, vram_mb: vram_mb / count, ..Device::default() };
+        (0..count).map(device).collect()
+    }
+
     pub(crate) fn registration(&self) -> Command {
         Command::RegisterWorker(Worker {
             kept: None,
@@ -144,6 +154,8 @@ impl SimWorker {
             exec_addr: self.id.to_string(),
             resources: self.resources.clone(),
             tags: BTreeSet::new(),
+            devices: self.devices(),
+            labels: BTreeMap::new(),
             slots: self.slots,
             hostname: None,
             version: None,
@@ -217,6 +229,7 @@ impl SimWorker {
                 Process {
                     gang: job.spec.gang.as_ref().map(|gang| gang.id),
                     round: job.reservation_epoch,
+                    devices: job.devices.clone(),
                     address: round.map(|round| round.address.clone()).unwrap_or_default(),
                     told: None,
                     hangs: false,

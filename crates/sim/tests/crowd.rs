@@ -14,8 +14,20 @@ fn memory(memory_mb: u64) -> Resources {
 }
 
 fn crowded(seed: u64) -> Result<Cluster, Broken> {
-    let settings = Settings { workers: 6, resources: memory(1000), slots: Some(4), retention: None };
+    let resources = Resources { gpus: 4, vram_mb: 400, ..memory(1000) };
+    let settings = Settings { workers: 6, resources, slots: Some(4), retention: None };
     Cluster::new(seed, &settings)
+}
+
+/// Some want whole GPUs, some a part of one.
+fn wants(random: &mut Random, most: u32, unit: u64) -> Resources {
+    let need = memory(u64::from(random.within(1, most)) * unit);
+    match random.within(0, 5) {
+        0 => Resources { gpus: 1, ..need },
+        1 => Resources { gpus: 2, vram_mb: 100, ..need },
+        2 => Resources { vram_mb: u64::from(random.within(2, 8)) * 10, ..need },
+        _ => need,
+    }
 }
 
 /// Gangs that want up to all workers, and singles that fit in between.
@@ -35,11 +47,11 @@ fn fill(cluster: &mut Cluster, random: &mut Random, attempts: u32) -> Result<Vec
             keep_done,
             priority: random.within(0, 2) as i32,
             max_attempts: attempts,
-            need: memory(u64::from(random.within(1, 10)) * 100 / 2),
+            need: wants(random, 10, 50),
             after,
         };
         gangs.push((cluster.submit_gang(&plan)?, keep_done));
-        let need = memory(u64::from(random.within(1, 5)) * 100);
+        let need = wants(random, 5, 100);
         let priority = random.within(0, 2) as i32;
         cluster.submit(&JobPlan { priority, need, max_attempts: attempts, ..JobPlan::default() })?;
     }

@@ -1,7 +1,7 @@
 //! What workers hold, what is overdue, and what retention may remove.
 
 use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
-use muster_store::{Oldest, Usage};
+use muster_store::{HeldJob, Oldest, Usage};
 use tokio_postgres::Row;
 
 use crate::error::during;
@@ -33,6 +33,26 @@ impl PostgresTx {
         );
         let rows = self.query("read held jobs", &sql, &[&worker_names(workers)]).await?;
         self.remember_all(row::read_jobs(&rows)?)
+    }
+
+    pub(crate) async fn select_held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
+        const OPERATION: &str = "read held jobs";
+        let sql = "SELECT worker_id, id, shape, extra FROM jobs \
+                   WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ANY($1) \
+                   ORDER BY worker_id, seq";
+        let rows = self.query(OPERATION, sql, &[&worker_names(workers)]).await?;
+        let read = |row: &Row| {
+            let fail = during(OPERATION);
+            let job = JobId::from_uuid(row.try_get(1).map_err(&fail)?);
+            let extra: Option<String> = row.try_get(3).map_err(&fail)?;
+            Ok(HeldJob {
+                worker: WorkerId::new(row.try_get::<_, String>(0).map_err(&fail)?),
+                job,
+                shape: ShapeId(row.try_get(2).map_err(&fail)?),
+                devices: muster_store::row::devices(extra.as_deref(), job)?,
+            })
+        };
+        rows.iter().map(read).collect()
     }
 
     pub(crate) async fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {

@@ -59,6 +59,7 @@ async fn check(mut tx: PostgresTx) {
     reads_at_most!(0, tx.jobs_by_key(&["k".to_owned()]));
     reads_at_most!(2, tx.shapes(&shapes));
     assert_eq!(reads_at_most!(40, tx.usage(&workers)).iter().map(|usage| usage.jobs).sum::<u32>(), 20);
+    assert_eq!(reads_at_most!(40, tx.held_jobs(&workers)).len(), 20);
     assert_eq!(reads_at_most!(20, tx.stopping_jobs(&workers)).len(), 10);
     assert_eq!(reads_at_most!(12, tx.silent_jobs(late, 5)).len(), 5);
     assert_eq!(reads_at_most!(12, tx.overdue_stops(late, 5)).len(), 5);

@@ -10,7 +10,7 @@ use muster_domain::{
     WorkerStatus,
 };
 use muster_store::StoreError;
-use muster_store::row::JobRow;
+use muster_store::row::{JobRow, Stock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
@@ -144,9 +144,12 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
     let status: String = row.try_get(7).map_err(&fail)?;
     let known = [WorkerStatus::Active, WorkerStatus::Offline];
     let status = known.into_iter().find(|known| known.as_str() == status);
+    let stock: Stock = from_json(&json(2)?, &id)?;
     Ok(Worker {
         exec_addr: row.try_get(1).map_err(&fail)?,
-        resources: from_json(&json(2)?, &id)?,
+        resources: stock.resources,
+        devices: stock.devices,
+        labels: stock.labels,
         tags: from_json(&json(3)?, &id)?,
         slots: slots.map(|slots| slots as u32),
         hostname: row.try_get(5).map_err(&fail)?,

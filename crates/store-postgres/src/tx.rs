@@ -13,8 +13,8 @@ use muster_domain::{
     Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Counts, Edge, EventFilter, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
-    WaitingGang,
+    Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx,
+    Usage, WaitingGang,
 };
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -401,6 +401,10 @@ impl Tx for PostgresTx {
 
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
         self.count_held(workers).await
+    }
+
+    async fn held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
+        self.select_held_devices(workers).await
     }
 
     async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {

@@ -1,6 +1,7 @@
 //! Workers, and the secret that schedulers share.
 
 use muster_domain::{Worker, WorkerId};
+use muster_store::row::Stock;
 
 use crate::error::{during, failed};
 use crate::row::{self, WORKER_COLUMNS, storable, storable_option, to_json, worker_names};
@@ -36,7 +37,8 @@ impl PostgresTx {
     }
 
     pub(crate) async fn write_workers(&mut self, workers: &[Worker]) -> Done<()> {
-        let resources = workers.iter().map(|worker| to_json(&worker.resources)).collect::<Done<Vec<_>>>()?;
+        let resources =
+            workers.iter().map(|worker| to_json(&Stock::from(worker))).collect::<Done<Vec<_>>>()?;
         let tags = workers.iter().map(|worker| to_json(&worker.tags)).collect::<Done<Vec<_>>>()?;
         let health =
             |worker: &Worker| (!worker.health.is_clean()).then(|| to_json(&worker.health)).transpose();

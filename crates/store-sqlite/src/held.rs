@@ -1,7 +1,7 @@
 //! What workers hold, what is overdue, and what retention may remove.
 
 use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
-use muster_store::{Oldest, Usage};
+use muster_store::{HeldJob, Oldest, Usage};
 use rusqlite::Row;
 
 use crate::error::during;
@@ -37,6 +37,23 @@ impl SqliteTx<'_> {
         let jobs = self.rows_of_each("read held jobs", &sql, keys, row::read_job)?;
         self.remember_all(&jobs);
         Ok(jobs)
+    }
+
+    pub(crate) fn select_held_devices(&self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
+        const OPERATION: &str = "read held jobs";
+        let sql = "SELECT worker_id, id, shape, extra FROM jobs INDEXED BY jobs_held \
+                   WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1 ORDER BY seq";
+        self.rows_of_each(OPERATION, sql, workers.iter().map(|worker| [worker.as_str()]), |row| {
+            let fail = during(OPERATION);
+            let job = row::job_id(row, 1).map_err(&fail)?;
+            let extra: Option<String> = row.get(3).map_err(&fail)?;
+            Ok(HeldJob {
+                worker: WorkerId::new(row.get::<_, String>(0).map_err(&fail)?),
+                job,
+                shape: ShapeId(row.get(2).map_err(&fail)?),
+                devices: muster_store::row::devices(extra.as_deref(), job)?,
+            })
+        })
     }
 
     pub(crate) fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {

@@ -51,6 +51,7 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     gangs(tx, &ids, &worker, now).await?;
     tx.count_ahead(&jobs[0]).await?;
     tx.usage(std::slice::from_ref(&worker)).await?;
+    tx.held_jobs(std::slice::from_ref(&worker)).await?;
     tx.stopping_jobs(std::slice::from_ref(&worker)).await?;
     tx.silent_jobs(now, 5).await?;
     tx.overdue_stops(now, 5).await?;

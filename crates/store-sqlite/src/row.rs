@@ -7,7 +7,7 @@ use muster_domain::{
     WorkerStatus,
 };
 use muster_store::StoreError;
-use muster_store::row::JobRow;
+use muster_store::row::{JobRow, Stock};
 use rusqlite::{Row, Statement, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -208,7 +208,7 @@ pub(crate) fn insert_worker(statement: &mut Statement<'_>, worker: &Worker) -> R
     let inserted = statement.execute(params![
         worker.id.as_str(),
         worker.exec_addr,
-        to_json(&worker.resources)?,
+        to_json(&Stock::from(worker))?,
         to_json(&worker.tags)?,
         worker.slots,
         worker.hostname,
@@ -230,9 +230,12 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
     let status: String = row.get(7).map_err(&fail)?;
     let known = [WorkerStatus::Active, WorkerStatus::Offline];
     let status = known.into_iter().find(|known| known.as_str() == status);
+    let stock: Stock = from_json(&json(2)?, &id)?;
     Ok(Worker {
         exec_addr: row.get(1).map_err(&fail)?,
-        resources: from_json(&json(2)?, &id)?,
+        resources: stock.resources,
+        devices: stock.devices,
+        labels: stock.labels,
         tags: from_json(&json(3)?, &id)?,
         slots: row.get(4).map_err(&fail)?,
         hostname: row.get(5).map_err(&fail)?,

@@ -9,8 +9,8 @@ use muster_domain::{
     Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Counts, Edge, EventFilter, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage,
-    WaitingGang,
+    Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx,
+    Usage, WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -286,6 +286,10 @@ impl Tx for SqliteTx<'_> {
 
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
         self.count_held(workers)
+    }
+
+    async fn held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
+        self.select_held_devices(workers)
     }
 
     async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    Amounts, DeadLetter, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Reason, Resources, SetId,
-    SetKind, Status, Timestamp, Worker, WorkerId,
+    Amounts, DeadLetter, Event, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Reason, Resources,
+    SetId, SetKind, Status, Timestamp, Worker, WorkerId,
 };
 
 use crate::webhooks::{LetterFilter, WebhookView};
@@ -102,6 +102,10 @@ pub struct WorkerUsage {
     pub worker: Worker,
     pub used: Resources,
     pub running: u32,
+    /// A job has the worker for itself.
+    pub exclusive: bool,
+    /// Who holds which of its GPUs.
+    pub holders: Vec<(JobId, Grant)>,
 }
 
 /// Numbers for gauges. Finished jobs are not counted here: that would cost a scan.

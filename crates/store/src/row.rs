@@ -2,11 +2,12 @@
 //!
 //! Guarantee: `JobRow::from(&job)` followed by `Job::try_from(row)` gives the same job.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    ClosedLease, EndReason, Exit, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase, ReportKind, Round,
-    SetId, ShapeId, Status, StopReason, Timestamp, WorkerId,
+    ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase,
+    ReportKind, Resources, Round, SetId, ShapeId, Status, StopReason, Timestamp, Worker, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -90,6 +91,8 @@ struct Extra {
     last_worker: Option<WorkerId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     claim_key: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<Grant>,
     /// When an exit of a stopping job was reported by somebody who could not prove it.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_reported_at: Option<Timestamp>,
@@ -116,6 +119,7 @@ impl Extra {
             round: job.round.clone(),
             last_worker: job.last_worker.clone(),
             claim_key: job.claim_key.clone(),
+            devices: job.devices.clone(),
             exit_reported_at: match job.phase {
                 Phase::Preempting { exit_reported_at, .. } => exit_reported_at,
                 _ => None,
@@ -288,6 +292,35 @@ impl From<&Job> for JobRow {
     }
 }
 
+/// The GPUs of a job, from what is stored of it apart from columns.
+pub fn devices(extra: Option<&str>, id: JobId) -> Result<Option<Grant>, StoreError> {
+    let Some(text) = extra else { return Ok(None) };
+    let extra: Extra = serde_json::from_str(text)
+        .map_err(|error| StoreError::Corrupt { record: id.to_string(), detail: format!("extra: {error}") })?;
+    Ok(extra.devices)
+}
+
+/// What a worker has and where it is, as one column keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stock {
+    #[serde(flatten)]
+    pub resources: Resources,
+    #[serde(default, rename = "d", skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    #[serde(default, rename = "l", skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl From<&Worker> for Stock {
+    fn from(worker: &Worker) -> Self {
+        Self {
+            resources: worker.resources.clone(),
+            devices: worker.devices.clone(),
+            labels: worker.labels.clone(),
+        }
+    }
+}
+
 impl TryFrom<JobRow> for Job {
     type Error = StoreError;
 
@@ -321,6 +354,7 @@ impl TryFrom<JobRow> for Job {
             round: extra.round,
             last_worker: extra.last_worker,
             claim_key: extra.claim_key,
+            devices: extra.devices,
             shape: ShapeId(row.shape),
             spec: Arc::new(spec),
         })

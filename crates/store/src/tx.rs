@@ -4,8 +4,8 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId,
-    Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape,
+    ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use crate::error::StoreError;
@@ -26,6 +26,15 @@ pub struct Usage {
     pub worker: WorkerId,
     pub shape: ShapeId,
     pub jobs: u32,
+}
+
+/// A job that a worker holds, with the GPUs that it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldJob {
+    pub worker: WorkerId,
+    pub job: JobId,
+    pub shape: ShapeId,
+    pub devices: Option<Grant>,
 }
 
 /// The oldest of what a sweep looks for: nothing can be overdue before its bound has passed these.
@@ -142,6 +151,8 @@ pub trait Tx {
 
     /// Reserved, running and stopping jobs of these workers, counted by shape.
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>>;
+    /// Reserved, running and stopping jobs of these workers, one by one, by worker and age.
+    async fn held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>>;
     /// Jobs of these workers that are `preempting`.
     async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>>;
     /// Ids of running jobs whose last sign of life is before `before`, oldest first.

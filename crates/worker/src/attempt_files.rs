@@ -165,7 +165,7 @@ mod tests {
             "max_retries": 3, "created_at": "2026-01-01T00:00:00Z", "lease": 7});
         value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         let job: Job = serde_json::from_value(value).unwrap();
-        let mut spec = launch::start_spec(&job, Path::new("/"), Duration::ZERO);
+        let mut spec = launch::start_spec(&job, &[], Path::new("/"), Duration::ZERO);
         AttemptFiles::new(Path::new("/data")).equip(&mut spec, &job);
         spec
     }

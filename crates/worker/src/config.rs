@@ -1,11 +1,13 @@
 //! Everything about a worker that can be set.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use muster_protocol::Resources;
+use muster_protocol::{Gpu, Resources};
 
 use crate::error::WorkerError;
+use crate::gpus::GpuOffer;
 
 /// How jobs are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct WorkerConfig {
     /// What the machine has to offer.
     pub resources: Resources,
     pub tags: Vec<String>,
+    /// Its GPUs one by one; empty when it has none, or only their number is known.
+    pub gpus: Vec<Gpu>,
+    /// Where it is, such as `rack` and `zone`.
+    pub labels: BTreeMap<String, String>,
     /// Host, with or without a port, under which the peers of a gang find this worker; when empty, the address
     /// from which it reaches the scheduler.
     pub exec_addr: String,
@@ -90,6 +96,15 @@ impl Default for Timing {
 }
 
 impl WorkerConfig {
+    /// Takes over what is offered of GPUs, with `vram_mb` in all where they are only counted.
+    pub fn offer_gpus(&mut self, offer: &GpuOffer, vram_mb: u64) {
+        self.gpus = offer.devices();
+        (self.resources.gpus, self.resources.vram_mb) = match self.gpus.as_slice() {
+            [] => (offer.counted(), vram_mb),
+            gpus => (gpus.len() as u64, gpus.iter().map(|gpu| gpu.vram_mb).sum()),
+        };
+    }
+
     /// A worker with a slot for each core, offering what the machine has.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         let resources = crate::machine::discover();
@@ -99,6 +114,8 @@ impl WorkerConfig {
             slots: crate::machine::cores(),
             resources,
             tags: Vec::new(),
+            gpus: Vec::new(),
+            labels: BTreeMap::new(),
             exec_addr: String::new(),
             job_url: None,
             job_dir: None,
@@ -131,6 +148,11 @@ impl WorkerConfig {
         }
         if !self.resources.cpus.is_finite() || self.resources.cpus < 0.0 {
             return invalid("cpus", self.resources.cpus.to_string(), "it must be a number of cores");
+        }
+        let mut indices: Vec<u32> = self.gpus.iter().map(|gpu| gpu.index).collect();
+        indices.sort_unstable();
+        if let Some(twice) = indices.windows(2).find(|pair| pair[0] == pair[1]) {
+            return invalid("gpu", twice[0].to_string(), "each GPU has an index of its own");
         }
         if self.timing.heartbeat.is_zero() {
             return invalid("heartbeat", "0".to_owned(), "leases must be renewed now and then");

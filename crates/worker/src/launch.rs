@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use muster_protocol::Job;
+use muster_protocol::{Gpu, Job};
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
 use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
-use crate::stop_signal;
+use crate::{stop_signal, visible_devices};
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
 const DEMO_PREFIX: &str = "demo:";
@@ -51,17 +51,19 @@ pub(crate) fn note_of(job: &Job, default_grace: Duration) -> Note {
 }
 
 /// What to start for a job.
-pub(crate) fn start_spec(job: &Job, default_dir: &Path, default_grace: Duration) -> StartSpec {
+pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_grace: Duration) -> StartSpec {
     let note = note_of(job, default_grace);
     let grace_ms = note.grace_ms;
     let cwd = match &job.working_dir {
         Some(directory) => default_dir.join(directory),
         None => default_dir.to_owned(),
     };
+    let mut env = environment::of_job(job);
+    env.extend(visible_devices::variables(job, gpus));
     StartSpec {
         key: key_of(job),
         argv: argv(job),
-        env: environment::of_job(job),
+        env,
         unset: Vec::new(),
         hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
@@ -113,7 +115,7 @@ mod tests {
     }
 
     fn spec(extra: &serde_json::Value) -> StartSpec {
-        start_spec(&job(extra), Path::new("/home/w"), Duration::from_secs(15))
+        start_spec(&job(extra), &[], Path::new("/home/w"), Duration::from_secs(15))
     }
 
     #[test]

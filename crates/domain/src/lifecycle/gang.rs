@@ -7,6 +7,7 @@
 use super::authority::{Authority, authority};
 use super::reports::{self, Ending, known};
 use super::{Caller, Change, Outcome, Patience, Trigger, end, stops, transition, waiting};
+use crate::devices::Grant;
 use crate::event::EventKind;
 use crate::ids::{JobId, WorkerId};
 use crate::job::{Exit, Job, ReportKind, Round};
@@ -37,6 +38,8 @@ pub struct Place {
     pub host: String,
     pub port: Option<u16>,
     pub address: String,
+    /// GPUs of the worker.
+    pub devices: Option<Grant>,
 }
 
 impl Trigger {
@@ -124,6 +127,7 @@ pub fn reserve(tasks: &mut [Job], places: &[Place], now: Timestamp) -> Result<Ef
         task.reservation_epoch = round;
         let (host, address) = (place.host.clone(), place.address.clone());
         task.round = Some(Round { size, reserved_at: now, port: place.port, host, address });
+        task.devices.clone_from(&place.devices);
         task.phase = Phase::Reserved { worker: place.worker.clone(), reserved_at: now };
         effects.push((task.id, EventKind::Reserved { worker: place.worker.clone(), round, size }));
     }

@@ -13,6 +13,7 @@ mod waiting;
 
 use std::sync::Arc;
 
+use crate::devices::Grant;
 use crate::event::EventKind;
 use crate::ids::{JobId, Lease, WorkerId};
 use crate::job::{Exit, Job, ReportKind};
@@ -65,6 +66,8 @@ pub enum Trigger {
         worker: Option<WorkerId>,
         /// Lets the same claim be answered again.
         key: Option<Arc<str>>,
+        /// GPUs of the worker, for a job that was not reserved before.
+        devices: Option<Grant>,
     },
     Report {
         caller: Caller,
@@ -151,7 +154,9 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         Trigger::Due => waiting::due(job, now),
         Trigger::Hold { hold } => waiting::hold(job, hold),
         Trigger::Release => waiting::release(job, now),
-        Trigger::Claim { worker, key } => reports::claim(job, worker.as_ref(), key.as_ref(), now),
+        Trigger::Claim { worker, key, devices } => {
+            reports::claim(job, worker.as_ref(), key.as_ref(), devices.as_ref(), now)
+        }
         Trigger::Report { caller, kind, exit, message, outputs } => {
             let (message, outputs) = (message.as_ref(), outputs.as_ref());
             let ending = reports::Ending { kind: *kind, exit: *exit, message, outputs };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::authority::{Authority, authority};
 use super::{Caller, Change, Outcome, Patience, end, end_failed, stops, waiting};
+use crate::devices::Grant;
 use crate::event::{EventKind, RequeueCause};
 use crate::ids::WorkerId;
 use crate::job::{ClosedLease, Exit, Job, ReportKind};
@@ -20,10 +21,11 @@ pub(super) fn claim(
     job: &mut Job,
     worker: Option<&WorkerId>,
     key: Option<&Arc<str>>,
+    devices: Option<&Grant>,
     now: Timestamp,
 ) -> Outcome {
     match (&job.phase, &job.spec.gang) {
-        (Phase::Pending, None) => {}
+        (Phase::Pending, None) => job.devices = devices.cloned(),
         (Phase::Reserved { worker: chosen, .. }, _) if worker == Some(chosen) => {}
         (Phase::Pending, Some(_)) => return Err(Rejection::GangTask),
         _ => return Err(Rejection::NotPending { status: job.status() }),

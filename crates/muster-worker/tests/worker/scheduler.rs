@@ -346,6 +346,9 @@ async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -
             used: muster_protocol::Resources::default(),
             running: 0,
             quarantine: None,
+            gpus: Vec::new(),
+            labels: std::collections::BTreeMap::new(),
+            exclusive: false,
         };
         (StatusCode::CREATED, Json(worker)).into_response()
     })

@@ -120,6 +120,16 @@ pub(crate) fn counter(text: &str) -> Result<(String, u64), String> {
     }
 }
 
+/// `NAME=VALUE` of a label.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("{text:?} is not a label; write NAME=VALUE, for example rack=a")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

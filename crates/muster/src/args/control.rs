@@ -145,6 +145,12 @@ pub(crate) struct WorkerArgs {
 /// What can be done with a worker.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum WorkerAction {
+    /// Show one worker: what it has, where it is, and what each of its GPUs does
+    Show {
+        /// The worker, as `muster workers` names it
+        #[arg(value_name = "WORKER")]
+        worker: String,
+    },
     /// End the quarantine of a worker on which job after job failed
     Release {
         /// The worker, as `muster workers` names it

@@ -1,7 +1,9 @@
 //! Gangs: tasks that start together or not at all; and how processes are started and asked to leave.
 
 use clap::Args;
-use muster_protocol::{GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
+use muster_protocol::{
+    GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope, Topology, TopologyMode,
+};
 
 /// How many tasks, and how they stand to each other: options of `run` and `submit`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -15,15 +17,35 @@ pub(crate) struct GangArgs {
     /// The most tasks on one worker [default: 1, or as many as the workers that are there call for]
     #[arg(long, value_name = "N", requires = "gang", value_parser = clap::value_parser!(i64).range(1..))]
     pub(crate) tasks_per_worker: Option<i64>,
-    /// Each task on a worker of its own, even if that means to wait for workers
-    #[arg(long, requires = "gang", conflicts_with = "tasks_per_worker")]
-    pub(crate) spread: bool,
+    #[arg(long, help = "Each task on a worker of its own, even if that means to wait for workers; with =LABEL (such as --spread=rack) as evenly as possible over its values instead", value_name = "LABEL", num_args = 0..=1, require_equals = true, default_missing_value = "", requires = "gang", conflicts_with_all = ["pack", "require_pack"])]
+    pub(crate) spread: Option<String>,
+    /// All tasks on workers with one value of this label, such as rack, if that is possible now
+    #[arg(long, value_name = "LABEL", requires = "gang", conflicts_with = "require_pack")]
+    pub(crate) pack: Option<String>,
+    /// The same, and wait until it is possible
+    #[arg(long, value_name = "LABEL", requires = "gang")]
+    pub(crate) require_pack: Option<String>,
     /// When the tasks have to start again, leave those alone that are done
     #[arg(long, requires = "gang")]
     pub(crate) keep_done: bool,
 }
 
 impl GangArgs {
+    /// Whether each task is to have a worker of its own.
+    pub(crate) fn one_each(&self) -> bool {
+        self.spread.as_deref() == Some("")
+    }
+
+    pub(crate) fn topology(&self) -> Option<Topology> {
+        let wanted = |label: &Option<String>, mode, required| {
+            let label = label.clone().filter(|label| !label.is_empty())?;
+            Some(Topology { label, mode, required })
+        };
+        wanted(&self.spread, TopologyMode::Spread, false)
+            .or_else(|| wanted(&self.pack, TopologyMode::Pack, false))
+            .or_else(|| wanted(&self.require_pack, TopologyMode::Pack, true))
+    }
+
     pub(crate) fn policy(&self) -> Option<GangPolicy> {
         self.keep_done.then_some(GangPolicy::KeepDone)
     }

@@ -79,15 +79,18 @@ pub(crate) struct JobArgs {
     /// Memory, such as 512M or 4G
     #[arg(long, value_name = "SIZE", value_parser = amounts::memory_mb, help_heading = "Resources")]
     pub(crate) memory: Option<u64>,
-    /// GPUs
+    /// GPUs, each for this job alone
     #[arg(long, value_name = "N", help_heading = "Resources")]
     pub(crate) gpus: Option<u64>,
-    /// GPU memory, such as 16G
+    /// GPU memory, such as 16G: a part of one GPU, or with --gpus the least that each of them has
     #[arg(long, value_name = "SIZE", value_parser = amounts::memory_mb, help_heading = "Resources")]
     pub(crate) vram: Option<u64>,
     /// An amount of a named counter of the workers; may be repeated
     #[arg(long = "counter", value_name = "NAME=N", value_parser = amounts::counter, help_heading = "Resources")]
     pub(crate) counters: Vec<(String, u64)>,
+    /// A worker that runs nothing else meanwhile
+    #[arg(long, help_heading = "Resources")]
+    pub(crate) exclusive: bool,
     /// A tag that the worker must carry; may be repeated
     #[arg(long = "tag", value_name = "TAG", help_heading = "Resources")]
     pub(crate) tags: Vec<String>,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use muster_worker_agent::GpuOffer;
+
 use super::amounts;
 use crate::environment;
 
@@ -68,10 +70,12 @@ pub(crate) struct UpWorkerArgs {
     /// Memory on offer, such as 64G [default: what the machine has]
     #[arg(long, value_name = "SIZE", env = environment::MEMORY, hide_env_values = true, value_parser = amounts::memory_mb)]
     pub(crate) memory: Option<u64>,
-    /// GPUs on offer [default: 0]
-    #[arg(long, value_name = "N", env = environment::GPUS, hide_env_values = true)]
-    pub(crate) gpus: Option<u64>,
-    /// GPU memory on offer, such as 24G [default: 0]
+    #[arg(long, help = "GPUs on offer: 4x80g for four with 80 GiB each, 4 to count them only, none, or auto to ask the driver [default: auto]", value_name = "GPUS", env = environment::GPUS, hide_env_values = true)]
+    pub(crate) gpus: Option<GpuOffer>,
+    /// Where the worker is, such as rack=a or zone=1; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", env = environment::LABELS, hide_env_values = true, value_delimiter = ',', value_parser = amounts::label)]
+    pub(crate) label: Vec<(String, String)>,
+    /// GPU memory on offer in all, such as 24G, where GPUs are only counted [default: 0]
     #[arg(long, value_name = "SIZE", env = environment::VRAM, hide_env_values = true, value_parser = amounts::memory_mb)]
     pub(crate) vram: Option<u64>,
     /// An amount of a named counter on offer; may be repeated

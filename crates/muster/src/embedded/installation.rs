@@ -13,7 +13,7 @@ use muster_client::{Client, ServiceTransport};
 use muster_server::settings::StoreChoice;
 use muster_server::{RunningServer, Server, ServerConfig, ServerError};
 use muster_store::engine::Policy;
-use muster_worker_agent::{ExitSummary, Shutdown, WorkerConfig, WorkerError};
+use muster_worker_agent::{ExitSummary, GpuOffer, Shutdown, WorkerConfig, WorkerError};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -72,6 +72,7 @@ impl Embedded {
         let directory = TempDir::with_prefix("muster-").context("cannot make a temporary directory")?;
         let data_dir = directory.path().to_owned();
         let mut worker = worker_config(&data_dir);
+        worker.offer_gpus(&GpuOffer::Found, 0);
         worker.timing.shutdown = Duration::ZERO;
         let store = StoreSettings { choice: StoreChoice::Memory, policy: Policy::default(), pool_size: 0 };
         let mut started = Self::start(Installation {

@@ -40,6 +40,11 @@ fn room(worker: &Worker, needs: Option<&Resources>) -> i64 {
     let slots = worker.slots.map_or(i64::MAX, i64::from);
     let Some(needs) = needs else { return slots };
     let have = &worker.resources;
+    if let Some(gpus) = gpus(worker, needs) {
+        let others = Resources { gpus: 0, vram_mb: 0, ..needs.clone() };
+        let counted = Worker { gpus: Vec::new(), ..worker.clone() };
+        return gpus.min(room(&counted, Some(&others)));
+    }
     let whole = |have: u64, need: u64| {
         have.checked_div(need).map_or(i64::MAX, |room| i64::try_from(room).unwrap_or(i64::MAX))
     };
@@ -57,6 +62,19 @@ fn room(worker: &Worker, needs: Option<&Resources>) -> i64 {
     .chain(counters)
     .min()
     .unwrap_or(0)
+}
+
+/// How many tasks the GPUs of a worker have room for, where they are told apart and some are wanted.
+fn gpus(worker: &Worker, needs: &Resources) -> Option<i64> {
+    if worker.gpus.is_empty() || (needs.gpus == 0 && needs.vram_mb == 0) {
+        return None;
+    }
+    let sizes = || worker.gpus.iter().map(|state| state.gpu.vram_mb);
+    let tasks = match needs.gpus {
+        0 => sizes().map(|size| size / needs.vram_mb).sum(),
+        count => sizes().filter(|size| *size >= needs.vram_mb).count() as u64 / count,
+    };
+    Some(i64::try_from(tasks).unwrap_or(i64::MAX))
 }
 
 /// The fewest tasks on one worker with which all fit; `None` when each can have its own, or nothing helps.

@@ -6,7 +6,7 @@ use muster_protocol::{Concurrency, DependencyRule, Job, Retry};
 use serde_json::Value;
 
 use super::human::command;
-use super::quantities::{age, bytes, printable, resources, seconds_span, span, time};
+use super::quantities::{age, bytes, memory, printable, resources, seconds_span, span, time};
 use super::screen::Screen;
 use super::style;
 
@@ -35,6 +35,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("preemption", if job.preemptible == Some(false) { "never".to_owned() } else { String::new() });
     add("priority", if job.priority == 0 { String::new() } else { job.priority.to_string() });
     add("needs", job.resources.as_ref().map(resources).unwrap_or_default());
+    add("alone", if job.exclusive { "has the worker for itself".to_owned() } else { String::new() });
     add("tags", printable(&job.tags.join(", ")));
     add("after", printable(&after(job)));
     add("if unmet", job.if_unmet.map(word).unwrap_or_default());
@@ -46,6 +47,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("at once", job.concurrency.as_ref().map(concurrency).unwrap_or_default());
     add("unique", job.unique.as_ref().map(|unique| printable(&unique.key)).unwrap_or_default());
     add("worker", job.worker_id.as_deref().map(printable).unwrap_or_default());
+    add("gpus", devices(job));
     add("lease", if job.lease == 0 { String::new() } else { job.lease.to_string() });
     add("grace", job.grace_seconds.map(|seconds| format!("{seconds}s")).unwrap_or_default());
     add("signal", job.stop_signal.as_deref().map(printable).unwrap_or_default());
@@ -66,6 +68,15 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
         add("warning", printable(warning));
     }
     lines.join("\n")
+}
+
+/// The GPUs of its worker that it has, or had last.
+fn devices(job: &Job) -> String {
+    let one = |device: &muster_protocol::JobDevice| match device.vram_mb {
+        Some(share) => format!("{} of {}", memory(share), device.index),
+        None => device.index.to_string(),
+    };
+    job.devices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// How the last attempt ended, unless the reason says so already.

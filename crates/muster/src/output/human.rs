@@ -8,6 +8,7 @@ use super::quantities::{age, cores, memory, printable, time};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
+use super::worker_details::{gpus_used, tags_and_labels};
 use crate::exit;
 use crate::watch::short;
 
@@ -82,6 +83,7 @@ pub(crate) fn workers(workers: &[Worker], now: Timestamp, screen: Screen) -> Str
 
 fn worker_row(worker: &Worker, now: Timestamp) -> Vec<Content> {
     let (have, used) = (&worker.resources, &worker.used);
+    let (gpus, vram_mb) = gpus_used(worker);
     let (status, color) = match (worker.status, &worker.quarantine) {
         (WorkerStatus::Active, None) => ("active", None),
         (WorkerStatus::Active, Some(_)) => ("quarantine", Some(comfy_table::Color::DarkYellow)),
@@ -99,10 +101,10 @@ fn worker_row(worker: &Worker, now: Timestamp) -> Vec<Content> {
         (slots, None),
         (of(cores(used.cpus), cores(have.cpus), have.cpus > 0.0), None),
         (of(memory(used.memory_mb), memory(have.memory_mb), have.memory_mb > 0), None),
-        (of(used.gpus.to_string(), have.gpus.to_string(), have.gpus > 0), None),
-        (of(memory(used.vram_mb), memory(have.vram_mb), have.vram_mb > 0), None),
+        (of(gpus.to_string(), have.gpus.to_string(), have.gpus > 0), None),
+        (of(memory(vram_mb), memory(have.vram_mb), have.vram_mb > 0), None),
         (age(worker.last_heartbeat, now), None),
-        (if worker.tags.is_empty() { "-".to_owned() } else { printable(&worker.tags.join(",")) }, None),
+        (tags_and_labels(worker), None),
     ]
 }
 

@@ -17,6 +17,7 @@ mod style;
 mod table;
 mod tree;
 mod webhooks;
+pub(crate) mod worker_details;
 
 pub(crate) use columns::{JobTable, sort};
 pub(crate) use details::job_details;

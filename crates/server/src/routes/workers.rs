@@ -1,5 +1,7 @@
 //! Workers: registration, heartbeat, list.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -13,6 +15,7 @@ use crate::config::Limits;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, empty, json, read_body};
 use crate::lenient::{self, lenient_object};
+use crate::placement_fields::{self, GpuBody};
 use crate::submission::{ResourcesBody, check_tags, check_text};
 use crate::{clock, view};
 
@@ -26,6 +29,8 @@ lenient_object! {
         exec_addr: String = "exec_addr",
         resources: ResourcesBody = "resources",
         tags: Vec<String> = "tags",
+        gpus: Vec<GpuBody> = "gpus",
+        labels: BTreeMap<String, String> = "labels",
         slots: u32 = "slots",
         ports: Vec<u16> = "ports",
         hostname: String = "hostname",
@@ -49,13 +54,16 @@ impl RegisterBody {
             check_text(field, text.as_deref().unwrap_or_default(), limits.name)?;
         }
         let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
+        let devices = placement_fields::devices(self.gpus, limits)?;
         let now = clock::now();
         Ok(muster_domain::Worker {
             kept: None,
             id: WorkerId::new(id),
             exec_addr,
-            resources: resources.unwrap_or_default(),
+            resources: resources.unwrap_or_default().with_devices(&devices),
             tags: check_tags(self.tags.unwrap_or_default(), limits)?,
+            labels: placement_fields::labels(self.labels, limits)?,
+            devices,
             slots: self.slots,
             hostname: self.hostname,
             version: self.version,
@@ -77,6 +85,12 @@ pub(super) fn check_ports(ports: Option<Vec<u16>>) -> Result<Vec<u16>, ApiError>
     Ok(ports)
 }
 
+/// A worker of which nobody asked what it holds.
+fn unused(worker: muster_domain::Worker) -> WorkerUsage {
+    let used = Resources::default();
+    WorkerUsage { worker, used, running: 0, exclusive: false, holders: Vec::new() }
+}
+
 /// Makes a worker known, or changes what is known of it.
 #[utoipa::path(
     post, path = "/workers/register", tag = "workers", request_body = RegisterRequest,
@@ -93,8 +107,7 @@ pub(crate) async fn register(
         return Err(ApiError::internal());
     };
     tracing::info!(worker_id = %worker.id, request_id = %call.request_id, exec_addr = worker.exec_addr, "worker registered");
-    let usage = WorkerUsage { worker, used: Resources::default(), running: 0 };
-    json(StatusCode::CREATED, &view::worker(&usage))
+    json(StatusCode::CREATED, &view::worker(&unused(worker)))
 }
 
 /// Shows that a worker is alive.
@@ -133,6 +146,5 @@ pub(crate) async fn release_worker(
     let Outcome::Worker(worker) = app.batcher.submit_one(Command::ReleaseWorker { worker }).await? else {
         return Err(ApiError::internal());
     };
-    let used = muster_domain::Resources::default();
-    json(StatusCode::OK, &view::worker(&WorkerUsage { worker, used, running: 0 }))
+    json(StatusCode::OK, &view::worker(&unused(worker)))
 }

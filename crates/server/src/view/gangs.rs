@@ -67,6 +67,7 @@ pub(crate) fn assignment(job: &Job, peers: &[Job]) -> Option<wire::GangAssignmen
             host: round.map(|round| round.host.clone()).unwrap_or_default(),
             port: round.and_then(|round| round.port),
             address: round.map(|round| round.address.clone()).unwrap_or_default(),
+            devices: task.devices.as_ref().map(|grant| grant.indices().to_vec()).unwrap_or_default(),
         }
     };
     Some(wire::GangAssignment {

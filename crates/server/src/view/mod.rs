@@ -1,6 +1,7 @@
 //! Domain objects as the wire shows them.
 
 mod conditions;
+mod devices;
 mod events;
 pub(crate) mod gangs;
 mod inputs;
@@ -85,6 +86,8 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         argv: argv(&spec.program),
         working_dir: spec.working_dir.clone(),
         tags: spec.tags.iter().cloned().collect(),
+        exclusive: spec.exclusive,
+        devices: devices::of_job(job),
         lease: job.lease.0,
         exit_code: job.exit.and_then(|exit| exit.code),
         signal: job.exit.and_then(|exit| exit.signal),
@@ -109,6 +112,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         gang_state: None,
         gang_min: gang.and_then(|gang| gang.min),
         tasks_per_worker: gang.map(|gang| gang.per_worker).filter(|tasks| *tasks > 1),
+        topology: gang.and_then(|gang| gang.topology.as_ref()).map(devices::topology),
         gang_policy: gang.filter(|gang| gang.keep_done).map(|_| wire::GangPolicy::KeepDone),
         launch: (spec.launch.mode == domain::LaunchMode::PerRank).then_some(wire::LaunchMode::PerRank),
         slurm_env: spec.launch.slurm_env,
@@ -183,6 +187,9 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
         status: worker_status(worker.status),
         last_heartbeat: to_wire(worker.last_heartbeat),
         registered_at: to_wire(worker.registered_at),
+        gpus: devices::of_worker(usage),
+        labels: worker.labels.clone(),
+        exclusive: usage.exclusive,
         slots: worker.slots,
         hostname: worker.hostname.clone(),
         version: worker.version.clone(),

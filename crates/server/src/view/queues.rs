@@ -58,7 +58,7 @@ pub(crate) fn quota(amounts: &Amounts) -> Quota {
             Dimension::Counter(name) => {
                 quota.counters.insert(name.clone(), amount);
             }
-            Dimension::Slots => {}
+            Dimension::Slots | Dimension::Alone => {}
         }
     }
     quota

@@ -14,7 +14,7 @@ use crate::store::StoreExt as _;
 /// What scenarios vary about a gang.
 pub fn membership(size: u32) -> GangMembership {
     let id = GangId::from_random([0; 16]);
-    GangMembership { id, size, index: 0, min: None, per_worker: 1, keep_done: false }
+    GangMembership { id, size, index: 0, min: None, per_worker: 1, keep_done: false, topology: None }
 }
 
 impl Stage {

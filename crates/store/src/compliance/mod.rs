@@ -11,6 +11,7 @@ pub mod cancels;
 pub mod claims;
 pub mod control;
 pub mod dependencies;
+pub mod devices;
 pub mod gangs;
 pub mod gates;
 pub mod health;
@@ -105,6 +106,15 @@ macro_rules! compliance_suite {
                 a_gang_without_foreseeable_start_is_passed_for_a_while,
                 a_single_makes_room_for_a_more_important_gang, a_gang_makes_room_for_a_more_important_single,
                 nobody_stops_when_it_would_not_help,
+            }
+            devices {
+                a_worker_keeps_its_devices_and_labels, whole_devices_are_given_once_and_come_back,
+                shares_fill_a_device_and_never_mix_with_whole_ones, memory_of_each_device_counts_and_why_says_so,
+                a_worker_that_only_counts_is_served_as_before,
+                devices_of_jobs_that_were_told_none_are_not_given_away,
+                devices_outlast_a_new_registration_and_a_requeue, an_exclusive_job_has_a_worker_for_itself,
+                a_gang_gets_its_devices_with_its_reservation, parallel_claims_never_share_a_device,
+                a_gang_is_placed_by_labels,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,

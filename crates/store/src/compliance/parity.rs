@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Caller, Concurrency, Edit, Event, Exit, GangId, GangMembership, Hold, IfUnmet, Job, JobId, JobSpec,
-    Lease, QueueName, RateLimit, ReportKind, Rule, Span, Timestamp, Unique, Worker, WorkerId, WorkerStatus,
-    invariants,
+    Caller, Concurrency, Device, Edit, Event, Exit, GangId, GangMembership, Hold, IfUnmet, Job, JobId,
+    JobSpec, Lease, QueueName, RateLimit, ReportKind, Rule, Span, Timestamp, Topology, TopologyMode, Unique,
+    Worker, WorkerId, WorkerStatus, invariants,
 };
 
 use super::quotas;
@@ -16,7 +16,7 @@ use super::stage::{memory, needing};
 use crate::command::{
     Answer, Ask, Command, NewJob, Outcome, PlanPass, QueueSettings, Report, Submit, Sweep, TermsChange,
 };
-use crate::query::{EventFilter, JobFilter};
+use crate::query::{EventFilter, JobFilter, WorkerUsage};
 use crate::store::{Store, StoreExt};
 
 /// One step: what to do, to which job, and two details.
@@ -49,7 +49,7 @@ pub async fn run(left: Arc<dyn Store>, right: Arc<dyn Store>, script: &[Step]) {
 #[derive(Debug, PartialEq)]
 struct State {
     jobs: Vec<Job>,
-    workers: Vec<(Worker, u64, u32)>,
+    workers: Vec<WorkerUsage>,
     events: Vec<Event>,
     counts: crate::query::Counts,
     queues: crate::query::Reply,
@@ -65,10 +65,7 @@ async fn state(store: &Arc<dyn Store>) -> State {
     }
     State {
         jobs: jobs.into_iter().map(|view| unnumbered(view.job)).collect(),
-        workers: workers
-            .into_iter()
-            .map(|usage| (usage.worker, usage.used.memory_mb, usage.running))
-            .collect(),
+        workers,
         events,
         counts: store.counts().await.unwrap(),
         queues: store.read(crate::query::Query::Standings).await.unwrap(),
@@ -138,6 +135,24 @@ fn queue(a: u8, b: u8) -> QueueSettings {
         rate: Some(b.is_multiple_of(2).then_some(rate)),
         ..QueueSettings::new(QueueName::new("q"))
     }
+}
+
+/// Some jobs want whole GPUs, a part of one, or a worker for themselves.
+fn wanting(which: u8, b: u8, spec: JobSpec) -> JobSpec {
+    let mut resources = spec.resources.clone().unwrap_or_default();
+    match which / 16 % 4 {
+        1 => resources.gpus = u64::from(b % 3) + 1,
+        2 => resources.vram_mb = u64::from(b % 4) * 20 + 10,
+        3 if b.is_multiple_of(2) => (resources.gpus, resources.vram_mb) = (1, u64::from(b % 5) * 20),
+        _ => {}
+    }
+    JobSpec { resources: Some(resources), exclusive: which % 13 == 5, ..spec }
+}
+
+fn topology(which: u8) -> Option<Topology> {
+    let mode = if which.is_multiple_of(2) { TopologyMode::Pack } else { TopologyMode::Spread };
+    let wanted = Topology { label: "rack".to_owned(), mode, required: which % 3 == 1 };
+    which.is_multiple_of(5).then_some(wanted)
 }
 
 /// What the script has made so far.
@@ -259,7 +274,7 @@ impl World {
             concurrency: (which % 6 == 1).then(|| Concurrency { key: "k".to_owned(), limit: 1 }),
             unique: (which % 9 == 4).then(|| Unique { key: "u".to_owned(), replace: a.is_multiple_of(2) }),
             if_unmet: [None, Some(IfUnmet::Run), Some(IfUnmet::Cancel), None][usize::from(b % 4)],
-            ..needing(u64::from(b % 5) * 100)
+            ..wanting(which, b, needing(u64::from(b % 5) * 100))
         };
         let rules = parents.iter().map(|_| Rule::ALL[usize::from(which % 7)]).collect();
         let hold = (which % 10 == 9).then_some(Hold::Asked { message: None });
@@ -296,6 +311,7 @@ impl World {
                 min: (b % 5 == 1).then_some(2),
                 per_worker: u32::from(b % 3) + 1,
                 keep_done: which.is_multiple_of(3),
+                topology: topology(which),
             };
             let spec = JobSpec {
                 gang: Some(gang),
@@ -305,7 +321,7 @@ impl World {
                     .then(|| Timestamp::from_micros(self.now + i64::from(a) * 500_000)),
                 timeout: (which % 5 == 2).then(|| Span::from_secs(20)),
                 queue: (a % 4 == 1).then(|| QueueName::new("r")),
-                ..needing(u64::from(b % 3) * 50)
+                ..wanting(which, b % 3, needing(u64::from(b % 3) * 50))
             };
             let first_task = (index > 0).then_some(0);
             NewJob { depends_on: depends_on.clone(), first_task, ..self.new_job(spec) }
@@ -354,13 +370,17 @@ impl World {
     }
 
     fn worker(&self, id: WorkerId, size: u8) -> Worker {
+        let device = |index| Device { index, vram_mb: 40 + 40 * u64::from(index), ..Device::default() };
+        let devices: Vec<Device> = (0..u32::from(size / 8 % 4)).map(device).collect();
         Worker {
             ports: muster_domain::Ports::default(),
             kept: None,
             id,
             exec_addr: "host:1".to_owned(),
-            resources: memory(u64::from(size) * 4),
+            resources: memory(u64::from(size) * 4).with_devices(&devices),
             tags: ["tag".to_owned()].into(),
+            labels: [("rack".to_owned(), format!("r{}", size % 3))].into(),
+            devices,
             slots: size.is_multiple_of(3).then_some(u32::from(size % 5)),
             hostname: Some("host".to_owned()),
             version: None,

@@ -183,7 +183,8 @@ fn pass() -> PlanPass {
 pub fn gang(stage: &Stage, queue: &str, size: u32, memory_mb: u64) -> Vec<NewJob> {
     let id = GangId::from_uuid(stage.new_id().as_uuid());
     let task = |index| {
-        let gang = GangMembership { id, size, index, min: None, per_worker: size, keep_done: false };
+        let gang =
+            GangMembership { id, size, index, min: None, per_worker: size, keep_done: false, topology: None };
         let spec = JobSpec { gang: Some(gang), ..queued(queue, memory_mb) };
         NewJob { first_task: (index > 0).then_some(0), ..stage.new_job(spec) }
     };

@@ -220,6 +220,8 @@ impl Stage {
             exec_addr: String::new(),
             resources,
             tags: std::collections::BTreeSet::new(),
+            devices: Vec::new(),
+            labels: std::collections::BTreeMap::new(),
             slots,
             hostname: None,
             version: None,

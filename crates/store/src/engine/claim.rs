@@ -9,8 +9,9 @@ use muster_domain::{
     GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Timestamp, Trigger, Unit, Worker,
     WorkerId,
 };
-use muster_planner::{Candidate, View, WorkerView, place};
+use muster_planner::{Candidate, Devices, View, WorkerView, place};
 
+use super::devices;
 use super::gates::{Gates, Look};
 use super::work::Work;
 use super::{Answers, Policy, pick};
@@ -41,7 +42,7 @@ pub(crate) async fn apply<T: Tx>(
     let mut desk = Desk::open(work, &asks).await?;
     hand_out_again(work, &asks, &mut desk).await?;
     hand_out_reserved(work, &mut desk).await?;
-    let Offer { jobs, gates } = offer(work, &desk.workers).await?;
+    let Offer { jobs, gates } = offer(work, &mut desk.workers).await?;
     let now = work.now;
     let candidates = jobs.iter().map(|job| candidate(job, &gates, now)).collect();
     let view = View {
@@ -53,8 +54,8 @@ pub(crate) async fn apply<T: Tx>(
     for placement in place(&view, policy.knobs.scoring) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
-        let key = desk.key(placement.worker);
-        if work.trigger(job, &Trigger::Claim { worker, key }).is_ok() {
+        let (key, devices) = (desk.key(placement.worker), placement.devices);
+        if work.trigger(job, &Trigger::Claim { worker, key, devices }).is_ok() {
             desk.hand_out(placement.worker, job);
             desk.enter(placement.worker, &view.candidates[placement.candidate]);
         }
@@ -116,7 +117,7 @@ async fn hand_out_reserved<T: Tx>(work: &mut Work<'_, T>, desk: &mut Desk) -> Re
         let Some(place) = place.filter(|place| desk.workers[*place].wants > 0) else { continue };
         work.hold_if_new(job);
         let (worker, key) = (desk.workers[place].id.clone(), desk.key(place));
-        if work.trigger(id, &Trigger::Claim { worker, key }).is_ok() {
+        if work.trigger(id, &Trigger::Claim { worker, key, devices: None }).is_ok() {
             // Its room was counted when it was reserved.
             desk.workers[place].wants -= 1;
             desk.hand_out(place, id);
@@ -281,16 +282,7 @@ impl Desk {
 }
 
 fn unregistered(id: Option<WorkerId>) -> WorkerView {
-    WorkerView {
-        id,
-        total: None,
-        used: Resources::default(),
-        running: 0,
-        slots: None,
-        tags: BTreeSet::new(),
-        wants: 0,
-        kept: None,
-    }
+    WorkerView { id, ..WorkerView::default() }
 }
 
 /// The registered ones among these workers, locked, with what they hold.
@@ -340,7 +332,15 @@ fn inputs(job: &Job, parents: &HashMap<JobId, Job>) -> Vec<Input> {
     .collect()
 }
 
-/// Adds up what each worker holds, from its jobs.
+/// What the jobs on a worker take.
+#[derive(Default)]
+struct Held {
+    used: Resources,
+    running: u32,
+    exclusive: bool,
+}
+
+/// Adds up what each worker holds, from its jobs. Which of its GPUs are held is read when somebody wants some.
 pub(super) async fn with_usage<T: Tx>(
     tx: &mut T,
     workers: Vec<Worker>,
@@ -354,20 +354,25 @@ pub(super) async fn with_usage<T: Tx>(
         [] => HashMap::new(),
         shapes => tx.shapes(shapes).await?.into_iter().collect(),
     };
-    let mut held: HashMap<WorkerId, (Resources, u32)> = HashMap::new();
+    let mut held: HashMap<WorkerId, Held> = HashMap::new();
     for usage in usage {
-        let (used, running) = held.entry(usage.worker).or_default();
-        *running += usage.jobs;
-        if let Some(need) =
-            needs.get(&usage.shape).map(|shape| &shape.requirement).filter(|need| !need.resources.is_zero())
-        {
+        let held = held.entry(usage.worker).or_default();
+        held.running += usage.jobs;
+        let need = needs.get(&usage.shape).map(|shape| &shape.requirement);
+        held.exclusive |= need.is_some_and(|need| need.exclusive);
+        if let Some(need) = need.filter(|need| !need.resources.is_zero()) {
             for _ in 0..usage.jobs {
-                used.add(&need.resources);
+                held.used.add(&need.resources);
             }
         }
     }
     let view = |worker: Worker| {
-        let (used, running) = held.remove(&worker.id).unwrap_or_default();
+        let Held { used, running, exclusive } = held.remove(&worker.id).unwrap_or_default();
+        let devices = match worker.devices.as_slice() {
+            [] => None,
+            devices if used.gpu_need().is_some() => Some(Devices::unread(devices)),
+            devices => Some(Devices::idle(devices)),
+        };
         WorkerView {
             id: Some(worker.id),
             total: Some(worker.resources),
@@ -377,19 +382,23 @@ pub(super) async fn with_usage<T: Tx>(
             tags: worker.tags,
             wants: 0,
             kept: worker.kept.map(|kept| *kept),
+            devices,
+            exclusive,
+            labels: worker.labels,
         }
     };
     Ok(workers.into_iter().map(view).collect())
 }
 
 /// The heads of every shape that some asking worker has room for and whose gates are open.
-async fn offer<T: Tx>(work: &mut Work<'_, T>, workers: &[WorkerView]) -> Result<Offer, StoreError> {
+async fn offer<T: Tx>(work: &mut Work<'_, T>, workers: &mut [WorkerView]) -> Result<Offer, StoreError> {
     let wanted = workers.iter().map(|worker| worker.wants).fold(0, u32::saturating_add).min(MAX_CLAIMS);
     if wanted == 0 {
         return Ok(Offer::default());
     }
-    let fits = |need: &Requirement| workers.iter().any(|w| w.wants > 0 && w.has_room_for(need));
     let mut shapes = work.tx.pending_shapes().await?;
+    devices::read_for(work.tx, shapes.iter().map(|(_, shape)| &shape.requirement), workers).await?;
+    let fits = |need: &Requirement| workers.iter().any(|w| w.wants > 0 && w.has_room_for(need));
     shapes.retain(|(_, shape)| fits(&shape.requirement));
     let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape), Look::Lock).await?;
     shapes.retain(|(_, shape)| gates.is_open(shape));

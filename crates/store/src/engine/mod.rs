@@ -7,6 +7,7 @@
 
 mod claim;
 mod control;
+mod devices;
 mod gang_notes;
 mod gates;
 mod health;

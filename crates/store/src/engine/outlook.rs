@@ -14,6 +14,7 @@ use muster_planner::{GangCandidate, Occupant, Stop, Waiting, WorkerView, outlook
 
 use super::Policy;
 use super::claim::with_usage;
+use super::devices;
 use super::gates::{Gates, Look};
 use super::plan::is_eligible;
 use super::work::Work;
@@ -38,9 +39,10 @@ pub(super) async fn look<T: Tx>(
         workers.iter().filter_map(|worker| Some((worker.id.clone(), *worker.kept.clone()?))).collect();
     workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
     let ids: Vec<WorkerId> = workers.iter().map(|worker| worker.id.clone()).collect();
-    let views = with_usage(work.tx, workers).await?;
+    let mut views = with_usage(work.tx, workers).await?;
     let mut waiting = gangs.to_vec();
-    waiting.extend(blocked_heads(work, &views).await?);
+    waiting.extend(blocked_heads(work, &mut views).await?);
+    devices::read_for(work.tx, waiting.iter().map(|waiting| &waiting.unit.requirement), &mut views).await?;
     waiting.sort_by_key(|waiting| waiting.unit.key(policy.knobs.order));
     waiting.truncate(UNITS);
     let mut found = muster_planner::Outlook::default();
@@ -61,9 +63,10 @@ pub(super) async fn look<T: Tx>(
 /// The first pending job of each shape that no worker has room for now.
 async fn blocked_heads<T: Tx>(
     work: &mut Work<'_, T>,
-    views: &[WorkerView],
+    views: &mut [WorkerView],
 ) -> Result<Vec<Waiting>, StoreError> {
     let mut shapes = work.tx.pending_shapes().await?;
+    devices::read_for(work.tx, shapes.iter().map(|(_, shape)| &shape.requirement), views).await?;
     shapes.retain(|(_, shape)| !views.iter().any(|view| view.has_room_for(&shape.requirement)));
     if shapes.is_empty() {
         return Ok(Vec::new());
@@ -89,6 +92,7 @@ fn single(job: &Job, shape: Shape, now: Timestamp) -> Waiting {
         requirement: shape.requirement,
         limits: Vec::new(),
         avoid: job.tried.clone(),
+        topology: None,
         ends: job.spec.timeout.map(|timeout| now + timeout),
     };
     Waiting { unit, since: job.ready_at }
@@ -107,6 +111,7 @@ fn occupants(held: &[Job], workers: &[WorkerId], now: Timestamp) -> Vec<Occupant
         Some(Occupant {
             worker: *places.get(job.worker()?)?,
             held: job.spec.requirement().resources,
+            devices: job.devices.clone(),
             ends: if stopping { Some(now) } else { limit },
             unit: unit_of(job),
             priority: job.spec.priority,

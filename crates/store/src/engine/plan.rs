@@ -8,12 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    GangId, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Unit, Worker, WorkerId,
-    WorkerStatus,
+    GangId, Grant, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Unit, Worker,
+    WorkerId, WorkerStatus,
 };
 use muster_planner::{GangCandidate, GangPlacement, Waiting, WorkerView, place_gangs};
 
 use super::claim::with_usage;
+use super::devices;
 use super::gates::{Gates, Look};
 use super::work::Work;
 use super::{Answers, Policy, outlook, pick};
@@ -100,7 +101,8 @@ async fn place<T: Tx>(
     let since: Vec<Timestamp> = ready.iter().map(|gang| gang.first.ready_at).collect();
     let candidates: Vec<GangCandidate> =
         ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
-    let views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
+    let mut views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
+    devices::read_for(work.tx, candidates.iter().map(|gang| &gang.requirement), &mut views).await?;
     let knobs = policy.knobs;
     let order = (knobs.scoring, knobs.order);
     let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, order);
@@ -142,6 +144,7 @@ pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Op
         requirement: shape.requirement,
         avoid: first.tried.clone(),
         ends: first.spec.timeout.map(|timeout| now + timeout),
+        topology: membership.topology.clone(),
     })
 }
 
@@ -187,29 +190,22 @@ async fn commit<T: Tx>(
     let tasks = plan.iter().flat_map(|piece| &piece.workers).filter_map(|at| views[*at].id.as_ref());
     void_promises(work, tasks, &mut workers).await?;
     let held: Vec<Worker> = chosen.iter().filter_map(|id| workers.get(id).cloned()).collect();
-    let mut room: HashMap<WorkerId, WorkerView> = with_usage(work.tx, held)
-        .await?
-        .into_iter()
-        .filter_map(|view| Some((view.id.clone()?, view)))
-        .collect();
+    let mut views_held = with_usage(work.tx, held).await?;
+    devices::read_for(work.tx, candidates.iter().map(|gang| &gang.requirement), &mut views_held).await?;
+    let mut room: HashMap<WorkerId, WorkerView> =
+        views_held.into_iter().filter_map(|view| Some((view.id.clone()?, view))).collect();
     let mut placed = Vec::new();
     for (piece, shape) in plan.into_iter().zip(shapes) {
         let candidate = &candidates[piece.candidate];
         let names: Vec<WorkerId> = piece.workers.iter().filter_map(|at| views[*at].id.clone()).collect();
-        let Some(gang) = candidate.gang() else { continue };
+        let Some(gang) = candidate.gang().filter(|_| names.len() == piece.workers.len()) else { continue };
         let Some(shape) = shape.filter(|shape| gates.room(shape) as usize >= names.len()) else { continue };
-        if names.len() != piece.workers.len() || !fits(&room, &names, &candidate.requirement) {
-            continue;
-        }
-        let places = places(work, gang, &names, &mut workers);
+        let Some((after, devices)) = taken(&room, &names, &candidate.requirement) else { continue };
+        let places = places(work, gang, names.iter().zip(devices), &mut workers);
         if work.reserve(gang, &places).is_ok() {
-            for name in &names {
-                if let Some(view) = room.get_mut(name) {
-                    view.take(&candidate.requirement);
-                }
-                changed.insert(name.clone());
-            }
             gates.take(&shape, names.len() as u32);
+            room.extend(after);
+            changed.extend(names);
             placed.push(gang);
         }
     }
@@ -251,27 +247,35 @@ async fn void_promises<'a, T: Tx>(
     Ok(())
 }
 
-fn fits(room: &HashMap<WorkerId, WorkerView>, names: &[WorkerId], need: &Requirement) -> bool {
-    let mut after: BTreeMap<&WorkerId, WorkerView> = BTreeMap::new();
-    names.iter().all(|name| {
-        let Some(view) = room.get(name) else { return false };
-        let view = after.entry(name).or_insert_with(|| view.clone());
-        let fits = view.has_room_for(need);
-        view.take(need);
-        fits
-    })
+/// The workers as they are with a task on each of `names`, and the GPUs of each task; `None` when one of them
+/// has no room any more.
+fn taken(
+    room: &HashMap<WorkerId, WorkerView>,
+    names: &[WorkerId],
+    need: &Requirement,
+) -> Option<(BTreeMap<WorkerId, WorkerView>, Vec<Option<Grant>>)> {
+    let mut after: BTreeMap<WorkerId, WorkerView> = BTreeMap::new();
+    let mut devices = Vec::with_capacity(names.len());
+    for name in names {
+        if !after.contains_key(name) {
+            after.insert(name.clone(), room.get(name)?.clone());
+        }
+        let view = after.get_mut(name).filter(|view| view.has_room_for(need))?;
+        devices.push(view.take(need));
+    }
+    Some((after, devices))
 }
 
 /// Pairs the tasks that wait, by index, with their workers, and takes a port of each.
-fn places<T: Tx>(
+fn places<'n, T: Tx>(
     work: &Work<'_, T>,
     gang: GangId,
-    names: &[WorkerId],
+    names: impl Iterator<Item = (&'n WorkerId, Option<Grant>)>,
     workers: &mut BTreeMap<WorkerId, Worker>,
 ) -> Vec<Place> {
     let tasks = work.tasks_of(gang);
     let open = tasks.iter().filter(|task| !task.is_terminal());
-    let pair = |(task, name): (&Job, &WorkerId)| {
+    let pair = |(task, (name, devices)): (&Job, (&WorkerId, Option<Grant>))| {
         let worker = workers.get_mut(name);
         let (host, told) =
             worker.as_ref().map_or((String::new(), None), |w| (w.host().to_owned(), w.told_port()));
@@ -280,7 +284,7 @@ fn places<T: Tx>(
             Some(port) if !host.is_empty() => format!("{host}:{port}"),
             _ => String::new(),
         };
-        Place { task: task.id, worker: name.clone(), host, port, address }
+        Place { task: task.id, worker: name.clone(), host, port, address, devices }
     };
     open.zip(names).map(pair).collect()
 }

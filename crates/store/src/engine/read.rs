@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use muster_domain::{
     Entrant, GangId, Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Turn, Unit, Worker,
-    WorkerStatus,
+    WorkerId, WorkerStatus,
 };
 use muster_planner::{WorkerView, explain, explain_gang};
 
 use super::claim::with_usage;
 use super::gates::Gates;
-use super::{plan, preview, quotas, standings, webhooks};
+use super::{devices, plan, preview, quotas, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -131,9 +131,22 @@ async fn page<T: Tx>(tx: &mut T, filter: &JobFilter) -> Result<JobPage, StoreErr
 async fn workers<T: Tx>(tx: &mut T) -> Result<Vec<WorkerUsage>, StoreError> {
     let workers = tx.workers().await?;
     let views = with_usage(tx, workers.clone()).await?;
-    let pair =
-        |(worker, view): (Worker, WorkerView)| WorkerUsage { worker, used: view.used, running: view.running };
-    Ok(workers.into_iter().zip(views).map(pair).collect())
+    let with_gpus: Vec<WorkerId> =
+        workers.iter().filter(|worker| !worker.devices.is_empty()).map(|worker| worker.id.clone()).collect();
+    let mut holders = devices::holders(tx, &with_gpus).await?;
+    let mut pair = |(worker, view): (Worker, WorkerView)| WorkerUsage {
+        holders: holders
+            .remove(&worker.id)
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|held| Some((held.job, held.devices?)))
+            .collect(),
+        worker,
+        used: view.used,
+        running: view.running,
+        exclusive: view.exclusive,
+    };
+    Ok(workers.into_iter().zip(views).map(&mut pair).collect())
 }
 
 /// The active workers as placement sees them; none of them asks.
@@ -202,7 +215,9 @@ async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, Store
     }
     let waiting = WaitingGang { first: job.clone(), tasks: open.len() as u32 };
     if let Some(candidate) = plan::candidate(&waiting, &Gates::default(), Timestamp::default()) {
-        reasons.extend(explain_gang(&candidate, &worker_views(tx).await?));
+        let mut views = worker_views(tx).await?;
+        devices::read_for(tx, [&candidate.requirement], &mut views).await?;
+        reasons.extend(explain_gang(&candidate, &views));
     }
     Ok(reasons)
 }
@@ -219,11 +234,12 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
     let in_turn = standings::in_turn(tx, job).await?;
     // Where queues take turns, age does not say who goes first.
     let ahead = if in_turn.is_some() { 0 } else { tx.count_ahead(job).await? };
-    let need = job.spec.requirement();
+    let (need, mut views) = (job.spec.requirement(), worker_views(tx).await?);
+    devices::read_for(tx, [&need], &mut views).await?;
     // A read does not know the time, and so not when the job would end.
     let turn = Turn::new(job.spec.priority, job.seq);
     let entrant = Entrant { unit: Unit::Job(job.id), turn, need: &need.resources, ends: None };
-    reasons.extend(explain(&need, &entrant, &worker_views(tx).await?, ahead));
+    reasons.extend(explain(&need, &entrant, &views, ahead));
     reasons.extend(in_turn.flatten());
     Ok(reasons)
 }

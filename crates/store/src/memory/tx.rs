@@ -11,7 +11,7 @@ use muster_domain::{
 use super::data::{Data, queue_key};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
-use crate::tx::{Edge, Oldest, Tx, Usage, WaitingGang};
+use crate::tx::{Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
 use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
@@ -214,6 +214,22 @@ impl Tx for Data {
             }));
         }
         Ok(usage)
+    }
+
+    async fn held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
+        let mut found = Vec::new();
+        for worker in workers {
+            let held = self.held.get(worker).into_iter().flatten().filter_map(|id| self.jobs.get(id));
+            let mut held: Vec<&Job> = held.collect();
+            held.sort_unstable_by_key(|job| job.seq);
+            found.extend(held.into_iter().map(|job| HeldJob {
+                worker: worker.clone(),
+                job: job.id,
+                shape: job.shape,
+                devices: job.devices.clone(),
+            }));
+        }
+        Ok(found)
     }
 
     async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {

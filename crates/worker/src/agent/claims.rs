@@ -52,7 +52,7 @@ impl Agent {
             checkpoint_data_bytes = checkpoint.unwrap_or(0),
             "job picked up"
         );
-        let mut spec = launch::start_spec(job, &self.job_dir, self.config.timing.grace);
+        let mut spec = launch::start_spec(job, &self.config.gpus, &self.job_dir, self.config.timing.grace);
         self.attempts.equip(&mut spec, job);
         let note = launch::note_of(job, self.config.timing.grace);
         let waits = !spec.paths.checkpoint.is_empty();

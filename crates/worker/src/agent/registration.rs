@@ -18,6 +18,8 @@ pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest
         exec_addr: config.exec_addr.clone(),
         resources: Some(config.resources.clone()),
         tags: config.tags.clone(),
+        gpus: config.gpus.clone(),
+        labels: config.labels.clone(),
         slots: Some(config.slots),
         hostname: machine::hostname(),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -75,6 +77,7 @@ pub(super) async fn first(
         worker_id = %request.id,
         %exec_addr,
         vram_mb = config.resources.vram_mb,
+        gpus = config.gpus.len(),
         memory_mb = config.resources.memory_mb,
         slots = config.slots,
         "worker registered"

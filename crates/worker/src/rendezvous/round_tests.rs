@@ -169,6 +169,9 @@ fn slurm_says_nothing_that_is_not_known_and_keeps_its_number_over_rounds() {
     ] {
         assert!(!first.contains_key(absent), "{absent}");
     }
+    job.devices = serde_json::from_value(json!([{"index": 2}, {"index": 5}])).unwrap();
+    let with_gpus = variables(&job);
+    assert_eq!((&with_gpus["SLURM_JOB_GPUS"][..], &with_gpus["SLURM_GPUS_ON_NODE"][..]), ("2,5", "2"));
     for name in ["bash", "interactive", " Interactive "] {
         job.name = Some(name.to_owned());
         assert!(variables(&job)["SLURM_JOB_NAME"].starts_with("muster-"), "{name}");

@@ -1,8 +1,7 @@
 //! The variables that Slurm would set, for programs that look for them; only on request, and only per rank.
 //!
 //! `SLURM_JOBID`, the old spelling, is never set: Open MPI takes it as the word to start everything by `srun`.
-//! `SLURM_JOB_GPUS` is not set either: a worker counts GPUs and does not assign them. What is not known is left
-//! out rather than made up.
+//! What is not known is left out rather than made up: `SLURM_JOB_GPUS` where a worker only counts its GPUs.
 
 use std::net::IpAddr;
 
@@ -10,6 +9,7 @@ use muster_protocol::Job;
 
 use super::round::{Machine, Share, Variables};
 use super::topology::Topology;
+use crate::visible_devices::visible;
 
 /// Job names by which Lightning knows a session that somebody types in, where it starts its own ranks.
 const INTERACTIVE: [&str; 2] = ["bash", "interactive"];
@@ -46,7 +46,10 @@ pub(super) fn variables(step: Step<'_>, place: &Topology<'_>, share: &Share, mac
     variables.set_known("SLURM_JOB_PARTITION", step.job.queue_name.as_ref());
     variables.set_known("SLURM_CPUS_PER_TASK", share.asked_cpus.then(|| share.threads(1)));
     variables.set("SLURM_CPUS_ON_NODE", share.cpus_of(local));
-    variables.set_known("SLURM_GPUS_ON_NODE", (share.gpus > 0).then_some(share.gpus * local));
+    let gpus = (share.gpus * local).max(visible(step.job).len() as u64);
+    variables.set_known("SLURM_GPUS_ON_NODE", (gpus > 0).then_some(gpus));
+    let seen: Vec<String> = visible(step.job).iter().map(ToString::to_string).collect();
+    variables.set_known("SLURM_JOB_GPUS", (!seen.is_empty()).then(|| seen.join(",")));
     variables.set("SLURM_SUBMIT_DIR", step.directory);
     variables.set("SLURMD_NODENAME", node_name(place, machine));
     let first = place.meeting_point().and_then(|point| point.host.parse::<IpAddr>().ok());
