@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_follows_from_the_amounts() {
-        let need = |gpus, vram_mb| Resources { gpus, vram_mb, ..Resources::default() }.gpu_need();
+        let need = |gpus, vram_mb| Resources { vram_mb, gpus, ..Resources::default() }.gpu_need();
         assert_eq!(need(0, 0), None);
         assert_eq!(need(0, 5), Some(GpuNeed::Share { vram_mb: 5 }));
         assert_eq!(need(2, 0), Some(GpuNeed::Whole { count: 2, vram_mb: 0 }));

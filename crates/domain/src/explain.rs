@@ -112,6 +112,23 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Where it stands in the line, or that it does not wait at all.
+    fn write_standing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ahead { jobs: 1 } => f.write_str("1 job goes first"),
+            Self::Ahead { jobs } => write!(f, "{jobs} jobs go first"),
+            Self::Running { worker: Some(worker), .. } => write!(f, "it is running on {worker}"),
+            Self::Running { worker: None, .. } => f.write_str("it is running"),
+            Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
+            Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
+            Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
+            // All others are told where all reasons are.
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -167,8 +184,9 @@ impl fmt::Display for Reason {
             }
             Self::GangRoom(room) => room.write(f, true),
             Self::GangImpossible(room) => room.write(f, false),
-            Self::GangDomains(domains) => domains.write(f, true),
-            Self::GangDomainsImpossible(domains) => domains.write(f, false),
+            Self::GangDomains(found) | Self::GangDomainsImpossible(found) => {
+                found.write(f, matches!(self, Self::GangDomains(_)))
+            }
             Self::Spared { gang } => {
                 write!(f, "{gang} runs with fewer tasks than it may have, without this one")
             }
@@ -176,13 +194,9 @@ impl fmt::Display for Reason {
                 f,
                 "there is room for its {tasks} tasks on {workers} workers; it starts with the next round of placement"
             ),
-            Self::Ahead { jobs: 1 } => f.write_str("1 job goes first"),
-            Self::Ahead { jobs } => write!(f, "{jobs} jobs go first"),
-            Self::Running { worker: Some(worker), .. } => write!(f, "it is running on {worker}"),
-            Self::Running { worker: None, .. } => f.write_str("it is running"),
-            Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
-            Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
-            Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
+            Self::Ahead { .. } | Self::Running { .. } | Self::Stopping { .. } | Self::Ended { .. } => {
+                self.write_standing(f)
+            }
         }
     }
 }

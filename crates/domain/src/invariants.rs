@@ -205,9 +205,12 @@ fn check_capacity(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) 
     }
 }
 
+/// Who holds a device, and which part of its memory if not all of it.
+type Holders<'a> = Vec<(&'a Job, Option<u64>)>;
+
 /// A device is held whole by one job, or in shares that it has room for.
 fn check_devices(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) {
-    let mut held: BTreeMap<(&WorkerId, u32), Vec<(&Job, Option<u64>)>> = BTreeMap::new();
+    let mut held: BTreeMap<(&WorkerId, u32), Holders<'_>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.status().holds_capacity()) {
         let (Some(grant), Some(worker)) = (&job.devices, job.worker()) else { continue };
         if !grant.answers(job.spec.requirement().resources.gpu_need()) {

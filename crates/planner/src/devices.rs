@@ -331,7 +331,9 @@ mod tests {
                 if ends && !grants.is_empty() {
                     view.release(&grants.remove(0));
                     let mut anew = Devices::idle(&known);
-                    grants.iter().for_each(|grant| anew.hold(Some(grant)));
+                    for grant in &grants {
+                        anew.hold(Some(grant));
+                    }
                     prop_assert_eq!(&view, &anew, "who leaves gives back what it had");
                 }
             }

@@ -118,18 +118,23 @@ fn discover() -> Vec<Gpu> {
 }
 
 fn describe(nvml: &nvml_wrapper::Nvml, index: u32) -> Option<Gpu> {
-    let read = || -> Result<Gpu, nvml_wrapper::error::NvmlError> {
+    let read = || -> Result<Option<Gpu>, nvml_wrapper::error::NvmlError> {
         let device = nvml.device_by_index(index)?;
-        Ok(Gpu {
+        // Most devices cannot be divided, and say so by an error.
+        if device.mig_mode().is_ok_and(|mode| mode.current != 0) {
+            tracing::warn!(index, "a GPU is left out because it is divided (MIG); give its parts with --gpu");
+            return Ok(None);
+        }
+        Ok(Some(Gpu {
             index,
             vram_mb: device.memory_info()?.total / (1024 * 1024),
             uuid: device.uuid().ok(),
             name: device.name().ok(),
             vendor: Some("nvidia".to_owned()),
-        })
+        }))
     };
     match read() {
-        Ok(gpu) => Some(gpu),
+        Ok(gpu) => gpu,
         Err(error) => {
             tracing::warn!(index, %error, "a GPU is left out: the driver says nothing about it");
             None

@@ -23,6 +23,7 @@ mod gang_demo;
 mod gang_drains;
 mod gangs;
 mod gangs_of_two;
+mod gpus;
 mod liveness;
 mod logs;
 mod making_room;

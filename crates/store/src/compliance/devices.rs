@@ -39,19 +39,28 @@ impl Stage {
     }
 
     /// The GPUs of the next job that the worker gets, if it gets one.
-    async fn next_grant(&self, worker: &str) -> Option<Option<Grant>> {
-        Some(self.claim_by(worker).await?.devices)
+    async fn next_grant(&self, worker: &str) -> Given {
+        match self.claim_by(worker).await {
+            None => Given::NoJob,
+            Some(job) => job.devices.map_or(Given::NoDevices, Given::Devices),
+        }
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "compared with what a claim gave")]
-fn whole(indices: &[u32]) -> Option<Option<Grant>> {
-    Some(Some(Grant::Whole(indices.to_vec())))
+/// What a claim gave.
+#[derive(Debug, PartialEq, Eq)]
+enum Given {
+    NoJob,
+    NoDevices,
+    Devices(Grant),
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "compared with what a claim gave")]
-fn share(index: u32, vram_mb: u64) -> Option<Option<Grant>> {
-    Some(Some(Grant::Share { index, vram_mb }))
+fn whole(indices: &[u32]) -> Given {
+    Given::Devices(Grant::Whole(indices.to_vec()))
+}
+
+const fn share(index: u32, vram_mb: u64) -> Given {
+    Given::Devices(Grant::Share { index, vram_mb })
 }
 
 pub async fn a_worker_keeps_its_devices_and_labels(stage: &Stage) {
@@ -77,10 +86,10 @@ pub async fn whole_devices_are_given_once_and_come_back(stage: &Stage) {
     assert_eq!(first.devices, Some(Grant::Whole(vec![0])));
     assert_eq!(stage.next_grant("w").await, whole(&[1, 2]));
     assert_eq!(stage.next_grant("w").await, whole(&[3]));
-    assert_eq!(stage.next_grant("w").await, None, "all are held");
+    assert_eq!(stage.next_grant("w").await, Given::NoJob, "all are held");
     stage.check().await;
     stage.cancel(first.id).await.unwrap();
-    assert_eq!(stage.next_grant("w").await, None, "the process may still be alive");
+    assert_eq!(stage.next_grant("w").await, Given::NoJob, "the process may still be alive");
     stage.report(&first, ReportKind::Preempted).await.unwrap();
     assert_eq!(stage.next_grant("w").await, whole(&[0]));
     assert_eq!(stage.get(first.id).await.devices, Some(Grant::Whole(vec![0])), "known afterwards");
@@ -95,11 +104,11 @@ pub async fn shares_fill_a_device_and_never_mix_with_whole_ones(stage: &Stage) {
     stage.submit(gpus(0, 20)).await;
     assert_eq!(stage.next_grant("w").await, share(1, 20), "the fullest that has room");
     stage.submit(gpus(2, 0)).await;
-    assert_eq!(stage.next_grant("w").await, None, "two are shared");
+    assert_eq!(stage.next_grant("w").await, Given::NoJob, "two are shared");
     stage.submit(gpus(1, 80)).await;
     assert_eq!(stage.next_grant("w").await, whole(&[2]));
     stage.submit(gpus(0, 51)).await;
-    assert_eq!(stage.next_grant("w").await, None, "50 are left on one device, and no more on any");
+    assert_eq!(stage.next_grant("w").await, Given::NoJob, "50 are left on one device, and no more on any");
     let usage = stage.store.workers().await.unwrap();
     let usage = usage.iter().find(|usage| usage.worker.id.as_str() == "w").unwrap();
     assert_eq!(usage.holders.len(), 4);
@@ -109,7 +118,7 @@ pub async fn shares_fill_a_device_and_never_mix_with_whole_ones(stage: &Stage) {
 pub async fn memory_of_each_device_counts_and_why_says_so(stage: &Stage) {
     stage.register_with_gpus("w", devices(2, 40), &[]).await;
     let large = stage.submit(gpus(1, 41)).await.id;
-    assert_eq!(stage.next_grant("w").await, None);
+    assert_eq!(stage.next_grant("w").await, Given::NoJob);
     let (_, reasons) = stage.store.why(large).await.unwrap().unwrap();
     let text = reasons[0].to_string();
     assert!(reasons[0].code() == "impossible" && text.contains("needs 41 vram_mb, has 40"), "{text}");
@@ -129,7 +138,7 @@ pub async fn a_worker_that_only_counts_is_served_as_before(stage: &Stage) {
     stage.submit(gpus(1, 60)).await;
     stage.submit(gpus(0, 41)).await;
     stage.submit(gpus(0, 40)).await;
-    assert_eq!(stage.next_grant("old").await, Some(None));
+    assert_eq!(stage.next_grant("old").await, Given::NoDevices);
     assert_eq!(stage.claim_as(Some("old"), 9).await.len(), 1, "60 of 100 are taken, however many devices");
     stage.check().await;
 }
@@ -142,9 +151,9 @@ pub async fn devices_of_jobs_that_were_told_none_are_not_given_away(stage: &Stag
     assert_eq!(counted.devices, None);
     stage.register_with_gpus("w", devices(2, 80), &[]).await;
     stage.submit(gpus(1, 0)).await;
-    assert_eq!(stage.next_grant("w").await, None, "nobody knows which device the first one uses");
+    assert_eq!(stage.next_grant("w").await, Given::NoJob, "nobody knows which device the first one uses");
     stage.submit(needing(1)).await;
-    assert_eq!(stage.next_grant("w").await, Some(None), "other work goes on");
+    assert_eq!(stage.next_grant("w").await, Given::NoDevices, "other work goes on");
     stage.report(&counted, ReportKind::Done).await.unwrap();
     assert_eq!(stage.next_grant("w").await, whole(&[0]));
 }
@@ -160,7 +169,7 @@ pub async fn devices_outlast_a_new_registration_and_a_requeue(stage: &Stage) {
     stage.submit(JobSpec { priority: 5, ..gpus(1, 0) }).await;
     assert_eq!(stage.next_grant("w").await, whole(&[0]));
     assert_eq!(stage.status(first.id).await, Status::Pending);
-    assert_eq!(stage.next_grant("w").await, None);
+    assert_eq!(stage.next_grant("w").await, Given::NoJob);
 }
 
 pub async fn an_exclusive_job_has_a_worker_for_itself(stage: &Stage) {

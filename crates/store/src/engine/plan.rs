@@ -247,14 +247,16 @@ async fn void_promises<'a, T: Tx>(
     Ok(())
 }
 
+type Views = BTreeMap<WorkerId, WorkerView>;
+
 /// The workers as they are with a task on each of `names`, and the GPUs of each task; `None` when one of them
 /// has no room any more.
 fn taken(
     room: &HashMap<WorkerId, WorkerView>,
     names: &[WorkerId],
     need: &Requirement,
-) -> Option<(BTreeMap<WorkerId, WorkerView>, Vec<Option<Grant>>)> {
-    let mut after: BTreeMap<WorkerId, WorkerView> = BTreeMap::new();
+) -> Option<(Views, Vec<Option<Grant>>)> {
+    let mut after = Views::new();
     let mut devices = Vec::with_capacity(names.len());
     for name in names {
         if !after.contains_key(name) {
