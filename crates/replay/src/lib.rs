@@ -1,7 +1,7 @@
 //! What a policy would have done: a workload is played through the planner on a made-up cluster.
 //!
-//! Guarantees: the same input gives the same outcome, to the last digit; the planner is the one that the
-//! scheduler runs; no clock and no file is touched here.
+//! Guarantees: the same input gives the same outcome, to the last digit; the rules are those of the planner's
+//! board, none of its own; no clock and no file is touched here.
 
 mod cluster_text;
 mod error;
