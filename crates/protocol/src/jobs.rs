@@ -11,9 +11,12 @@ use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
+    #[default]
     Pending,
     Blocked,
     Reserved,
@@ -245,7 +248,7 @@ pub enum OnConflict {
 }
 
 /// A job as every read and every claim shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     pub id: String,
     pub command: String,

@@ -9,7 +9,6 @@ pub(crate) mod queues;
 mod sets;
 mod webhooks;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +79,6 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         reserved_at: reserved_at(job).map(to_wire),
         preemption_epoch: job.preemption_epoch,
         drain_started_at: job.drain_started_at().map(to_wire),
-        env: BTreeMap::new(),
         name: spec.name.clone(),
         argv: argv(&spec.program),
         working_dir: spec.working_dir.clone(),
@@ -92,7 +90,6 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         signal: job.exit.and_then(|exit| exit.signal),
         reason: job.reason(),
         grace_seconds: spec.grace.map(|grace| (grace.as_micros() / 1_000_000) as u32),
-        warnings: Vec::new(),
         timeout_seconds: spec.timeout.map(domain::Span::as_secs_f64),
         not_before: job.delayed_until().or(spec.not_before).map(to_wire),
         deadline: spec.deadline.map(to_wire),
@@ -101,14 +98,12 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         retry: conditions::retry(&spec.retry),
         concurrency: spec.concurrency.as_ref().map(conditions::concurrency),
         unique: spec.unique.as_ref().map(conditions::unique),
-        rule: None,
         rules: conditions::rules(spec),
         if_unmet: spec.if_unmet.map(conditions::if_unmet),
         pipeline_id: member.filter(|member| member.step.is_some()).map(|member| member.set.to_string()),
         array_id: member.filter(|member| member.step.is_none()).map(|member| member.set.to_string()),
         step: member.and_then(|member| member.step.as_deref().map(str::to_owned)),
         array_index: member.and_then(|member| member.index),
-        gang_state: None,
         gang_min: gang.and_then(|gang| gang.min),
         tasks_per_worker: gang.map(|gang| gang.per_worker).filter(|tasks| *tasks > 1),
         topology: gang.and_then(|gang| gang.topology.as_ref()).map(devices::topology),
@@ -119,8 +114,8 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         signal_scope: spec.signal_scope.map(conditions::scope),
         user: spec.user.clone(),
         preemptible: spec.fixed.then_some(false),
-        gang: None,
-        token: None,
+        // What a claim, a submit and a list of tasks say besides is added there.
+        ..wire::Job::default()
     }
 }
 
