@@ -91,6 +91,11 @@ fn gang_of(args: &GangArgs, request: &mut SubmitRequest) -> Result<(), UsageErro
     if let Some(least) = args.gang_min.filter(|least| *least > size) {
         return Err(UsageError(format!("--gang-min {least} is more than the {size} tasks of the gang")));
     }
+    if args.one_each() && args.tasks_per_worker.is_some_and(|tasks| tasks > 1) {
+        let text = "--spread gives each task a worker of its own: leave out --tasks-per-worker, or spread over a \
+                    label, as with --spread=rack";
+        return Err(UsageError(text.to_owned()));
+    }
     request.gang_size = Some(size);
     request.gang_min = args.gang_min;
     request.tasks_per_worker = args.tasks_per_worker;
