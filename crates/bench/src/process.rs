@@ -174,14 +174,19 @@ fn mentions(pid: u32, marker: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+
     use super::*;
 
     #[test]
     fn a_child_belongs_to_the_family_and_is_found_by_its_command_line() {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "read -r line", "sh"]).arg(directory.path());
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        command.args(["-c", "echo up; read -r line", "sh"]).arg(directory.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // The parent goes on a moment before the command line of the child is there.
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
         assert!(family(None).contains_key(&child.id()));
         assert_eq!(marked(directory.path()), vec![child.id()]);
         assert!(resident_bytes(child.id()).unwrap() > 0);
