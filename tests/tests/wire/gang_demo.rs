@@ -30,8 +30,10 @@ fn logged(workers: &mut [Worker], task: &str, words: &str) -> bool {
 fn f5_a_failed_task_takes_all_through_a_drain_and_all_find_their_checkpoint() {
     let scheduler = Scheduler::start(StoreKind::Sqlite);
     let mut workers = workers(&scheduler, 3);
-    let gang = scheduler.submit_gang_with(&json!({ "command": "demo:sleep 60", "gang_size": 3 }));
-    scheduler.await_gang(&gang, "running");
+    let command = "demo:echo up; exec sleep 60";
+    let gang = scheduler.submit_gang_with(&json!({ "command": command, "gang_size": 3 }));
+    // A task that is stopped before its process begins leaves no checkpoint.
+    until("all processes run", BOUND, || (0..3).all(|rank| output(&scheduler, &gang, rank).contains("up")));
     scheduler.report(&gang.tasks[0], "fail").expect_empty();
     let statuses = scheduler.gang_statuses(&gang);
     assert!(scheduler.gang(&gang).iter().all(|task| task["preemption_epoch"] == 1), "{statuses:?}");
