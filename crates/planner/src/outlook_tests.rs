@@ -69,6 +69,9 @@ fn the_first_in_line_holds_room_for_when_others_end() {
     assert!(found.stops.is_empty());
     assert!(found.rooms.values().all(|room| room.unit == job(8) && room.until == Some(at(900))));
     assert_eq!(found.rooms.len(), 2);
+    // Only the first: the second has to wait until it is the first.
+    let alone = look(&occupants, &[waits(8, 0, (1, 8)), waits(9, 0, (1, 8))]);
+    assert_eq!(alone.rooms.values().map(|room| room.unit).collect::<Vec<_>>(), [job(8)]);
 }
 
 #[test]
