@@ -62,12 +62,20 @@ CREATE TABLE jobs (
     set_id uuid,
     step text COLLATE "C",
     set_index integer,
-    gang_index integer
+    gang_index integer,
+    -- Place in the line by the policy in force: smaller goes first, then the smaller number.
+    rank bigint NOT NULL DEFAULT 0,
+    -- Microseconds for which it ran, and for which it waited for its turn before the present round.
+    served bigint NOT NULL DEFAULT 0,
+    waited bigint NOT NULL DEFAULT 0,
+    -- It has waited for very long and goes first.
+    pinned boolean NOT NULL DEFAULT false
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 -- The indexes below hold unfinished jobs only, but for the last one.
-CREATE INDEX jobs_pending ON jobs (shape, priority DESC, seq) INCLUDE (gang_id, queue) WHERE status = 'pending';
+CREATE INDEX jobs_pending ON jobs (shape, rank, seq) INCLUDE (gang_id, queue) WHERE status = 'pending';
+CREATE INDEX jobs_pinned ON jobs (seq) WHERE pinned;
 CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held');
 CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
 CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)

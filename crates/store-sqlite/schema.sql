@@ -61,13 +61,21 @@ CREATE TABLE jobs (
     set_id BLOB,
     step TEXT,
     set_index INTEGER,
-    gang_index integer
+    gang_index integer,
+    -- Place in the line by the policy in force: smaller goes first, then the smaller number.
+    rank INTEGER NOT NULL DEFAULT 0,
+    -- Microseconds for which it ran, and for which it waited for its turn before the present round.
+    served INTEGER NOT NULL DEFAULT 0,
+    waited INTEGER NOT NULL DEFAULT 0,
+    -- It has waited for very long and goes first.
+    pinned INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 -- The indexes below hold unfinished jobs only, but for the last one.
-CREATE INDEX jobs_pending ON jobs (shape, priority DESC, seq, gang_id, queue) WHERE status = 'pending';
+CREATE INDEX jobs_pending ON jobs (shape, rank, seq, gang_id, queue) WHERE status = 'pending';
+CREATE INDEX jobs_pinned ON jobs (seq) WHERE pinned = 1;
 CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held');
 CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
 CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)

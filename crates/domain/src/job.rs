@@ -12,7 +12,7 @@ use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, Hold, Phase, Status};
 use crate::rule::Ended;
 use crate::spec::{JobSpec, ShapeId};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// How a process ended, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +129,14 @@ pub struct Job {
     pub devices: Option<Grant>,
     /// The stored name of the spec's shape.
     pub shape: ShapeId,
+    /// How long it has held its place running, over all attempts that have ended.
+    pub served: Span,
+    /// How long it has waited while it could have run, in earlier rounds; the present one began at `ready_at`.
+    pub waited: Span,
+    /// It has waited for very long: it goes first, and is not stopped for having had much service.
+    pub pinned: bool,
+    /// Its place in the line: smaller goes first, then the smaller `seq`. Whoever writes the job computes it.
+    pub rank: i64,
 }
 
 impl Job {
@@ -163,6 +171,10 @@ impl Job {
             claim_key: None,
             devices: None,
             shape,
+            served: Span::ZERO,
+            waited: Span::ZERO,
+            pinned: false,
+            rank: 0,
         }
     }
 
@@ -214,6 +226,30 @@ impl Job {
     /// The last heartbeat under the current lease, else the claim itself.
     pub fn last_sign_of_life(&self) -> Timestamp {
         self.last_heartbeat().or(self.started_at).unwrap_or(self.created_at)
+    }
+
+    /// Since when it holds its place with a process: while it runs and while it stops.
+    pub fn running_since(&self) -> Option<Timestamp> {
+        self.started_at.filter(|_| matches!(self.status(), Status::Running | Status::Preempting))
+    }
+
+    /// Since when it waits for nothing but its turn and room, a placement that is not claimed yet included.
+    pub fn waiting_since(&self) -> Option<Timestamp> {
+        let ready = match &self.phase {
+            Phase::Pending | Phase::Reserved { .. } => true,
+            Phase::Blocked { needs } => {
+                self.spec.gang.is_some() && self.hold.is_none() && needs.unfinished() == 0
+            }
+            Phase::Delayed { .. }
+            | Phase::Held { .. }
+            | Phase::Running { .. }
+            | Phase::Preempting { .. }
+            | Phase::Preempted { .. }
+            | Phase::Done { .. }
+            | Phase::Failed { .. }
+            | Phase::Cancelled { .. } => false,
+        };
+        ready.then_some(self.ready_at)
     }
 
     /// When a delay ends, if one is under way.

@@ -3,7 +3,6 @@
 //! Guarantee: whoever enters such a worker is gone before the room is wanted, leaves enough of it, or goes
 //! before the one that it is kept for.
 
-use std::cmp::Reverse;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -33,13 +32,14 @@ impl fmt::Display for Unit {
 /// The place of a unit in the line: what sorts first goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    priority: Reverse<i32>,
+    rank: i64,
     seq: u64,
 }
 
 impl Turn {
-    pub const fn new(priority: i32, seq: u64) -> Self {
-        Self { priority: Reverse(priority), seq }
+    /// The rank that the policy in force gives, then the order of submission: smaller goes first.
+    pub const fn new(rank: i64, seq: u64) -> Self {
+        Self { rank, seq }
     }
 }
 
@@ -47,8 +47,11 @@ impl Turn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptRoom {
     pub unit: Unit,
-    /// The priority and the number of the unit, which say who goes before it.
     pub priority: i32,
+    /// The rank and the number of the unit, which say who goes before it. Rooms that were written before there
+    /// were ranks let nobody go before, until the next look writes them again.
+    #[serde(default)]
+    pub rank: i64,
     pub seq: u64,
     /// What is kept, for so many tasks.
     pub tasks: u32,
@@ -78,7 +81,7 @@ impl KeptRoom {
     /// Whether the entrant need not care: the room is its own, it goes first, or it is gone in time.
     pub fn is_open_to(&self, entrant: &Entrant<'_>) -> bool {
         let in_time = entrant.ends.zip(self.until).is_some_and(|(ends, until)| ends <= until);
-        self.unit == entrant.unit || entrant.turn < Turn::new(self.priority, self.seq) || in_time
+        self.unit == entrant.unit || entrant.turn < Turn::new(self.rank, self.seq) || in_time
     }
 
     pub fn admits(&self, entrant: &Entrant<'_>) -> bool {
@@ -113,6 +116,7 @@ mod tests {
         KeptRoom {
             unit: Unit::Job(JobId::from_random([1; 16])),
             priority: 5,
+            rank: 5,
             seq: 10,
             tasks: 1,
             resources: memory(100),
@@ -140,9 +144,9 @@ mod tests {
         let need = memory(100);
         let later = entrant(&need, None);
         assert!(kept().admits(&Entrant { unit: kept().unit, ..later }));
-        assert!(kept().admits(&Entrant { turn: Turn::new(6, 99), ..later }));
+        assert!(kept().admits(&Entrant { turn: Turn::new(4, 99), ..later }));
         assert!(kept().admits(&Entrant { turn: Turn::new(5, 9), ..later }));
-        assert!(!kept().admits(&Entrant { turn: Turn::new(4, 9), ..later }));
+        assert!(!kept().admits(&Entrant { turn: Turn::new(6, 9), ..later }));
     }
 
     #[test]

@@ -124,6 +124,7 @@ mod tests {
         let kept = |unit: Unit| KeptRoom {
             unit,
             priority: 0,
+            rank: 0,
             seq: 1,
             tasks: 1,
             resources: need.resources.clone(),

@@ -205,6 +205,7 @@ mod tests {
             least: tasks,
             per_worker: 1,
             priority: 0,
+            rank: 0,
             seq: 1,
             requirement: Requirement { resources: vram(vram_mb), ..Requirement::default() },
             limits: Vec::new(),

@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Topology, Turn, Unit, WorkerId};
 
 use crate::fit::{Room, WorkerView};
-use crate::order::Order;
 use crate::quota::Ledger;
 use crate::score::{self, Key, Scoring};
 use crate::share::{Contender, Turns};
@@ -27,6 +26,8 @@ pub struct GangCandidate {
     /// The most tasks on one worker.
     pub per_worker: u32,
     pub priority: i32,
+    /// Its place by the policy in force: smaller goes first.
+    pub rank: i64,
     /// Order of submission: smaller is older.
     pub seq: u64,
     /// Of one task.
@@ -55,15 +56,14 @@ impl GangCandidate {
     }
 
     /// Sorts first what goes first.
-    pub fn key(&self, order: Order) -> (Reverse<u32>, Turn, Unit) {
-        let tasks = if order == Order::LargestGang { self.tasks } else { 0 };
-        (Reverse(tasks), Turn::new(self.priority, self.seq), self.unit)
+    pub const fn key(&self) -> (Turn, Unit) {
+        (Turn::new(self.rank, self.seq), self.unit)
     }
 
     pub(crate) fn entrant(&self) -> Entrant<'_> {
         Entrant {
             unit: self.unit,
-            turn: Turn::new(self.priority, self.seq),
+            turn: Turn::new(self.rank, self.seq),
             need: &self.requirement.resources,
             ends: self.ends,
         }
@@ -98,14 +98,14 @@ pub fn place_gangs(
     limits: &[u32],
     ledger: Option<&Ledger>,
     gangs: &[GangCandidate],
-    (scoring, order): (Scoring, Order),
+    scoring: Scoring,
 ) -> Vec<GangPlacement> {
     let mut pass = Pass::new(workers, limits, scoring);
     if let Some(ledger) = ledger {
         return in_turn(pass, ledger.clone(), gangs);
     }
     let mut line: Vec<usize> = (0..gangs.len()).collect();
-    line.sort_by_key(|index| gangs[*index].key(order));
+    line.sort_by_key(|index| gangs[*index].key());
     line.into_iter()
         .filter_map(|candidate| {
             let workers = pass.place(&gangs[candidate], u32::MAX)?;
@@ -121,7 +121,14 @@ fn in_turn<'a>(mut pass: Pass<'a>, mut ledger: Ledger, gangs: &'a [GangCandidate
     let contender = |(gang, seat): (&GangCandidate, &usize)| {
         let one = ledger.row(&gang.requirement.resources);
         let need = one.iter().map(|amount| amount.saturating_mul(u64::from(gang.tasks))).collect();
-        Contender { seat: *seat, priority: gang.priority, age: gang.seq, need, jobs: gang.tasks }
+        Contender {
+            seat: *seat,
+            priority: gang.priority,
+            rank: gang.rank,
+            age: gang.seq,
+            need,
+            jobs: gang.tasks,
+        }
     };
     let mut turns = Turns::new(gangs.iter().zip(&seats).map(contender).collect());
     let mut placements = Vec::new();

@@ -7,8 +7,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const BY_SIZE: (Scoring, Order) = (Scoring::BestFit, Order::LargestGang);
-
 fn vram(vram_mb: u64) -> Resources {
     Resources { vram_mb, ..Resources::default() }
 }
@@ -37,6 +35,8 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
         least: tasks,
         per_worker: 1,
         priority: 0,
+        // The larger first, as one of the policies wants it.
+        rank: -i64::from(tasks),
         seq,
         requirement: Requirement { resources: need, ..Requirement::default() },
         limits: Vec::new(),
@@ -50,7 +50,7 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
 
 /// Which gangs are placed (by age) and where.
 fn placed(workers: &[WorkerView], gangs: &[GangCandidate]) -> Vec<(u64, Vec<String>)> {
-    named(workers, gangs, &place_gangs(workers, &[], None, gangs, BY_SIZE))
+    named(workers, gangs, &place_gangs(workers, &[], None, gangs, Scoring::BestFit))
 }
 
 fn named(
@@ -67,19 +67,10 @@ fn names(list: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn size_then_priority_then_age_decides_who_goes_first() {
-    let gang = |seq, tasks, priority| GangCandidate { priority, ..gang(seq, tasks, vram(1)) };
-    let gangs = [gang(2, 2, 1), gang(3, 4, 10), gang(4, 4, 1), gang(1, 4, 1)];
-    let order: Vec<u64> = placed(&workers(4, 8000), &gangs).into_iter().map(|(seq, _)| seq).collect();
-    assert_eq!(order, [3, 1, 4, 2]);
-}
-
-#[test]
-fn priority_then_age_decides_unless_size_is_asked_for() {
-    let gang = |seq, tasks, priority| GangCandidate { priority, ..gang(seq, tasks, vram(1)) };
-    let gangs = [gang(2, 2, 1), gang(3, 4, 10), gang(4, 8, 1), gang(1, 4, 1)];
-    let placements = place_gangs(&workers(8, 8000), &[], None, &gangs, (Scoring::BestFit, Order::Turn));
-    let order: Vec<u64> = placements.iter().map(|placement| gangs[placement.candidate].seq).collect();
+fn rank_then_age_decides_who_goes_first_whatever_the_size() {
+    let gang = |seq, tasks, rank| GangCandidate { rank, ..gang(seq, tasks, vram(1)) };
+    let gangs = [gang(2, 2, 9), gang(3, 4, 1), gang(4, 8, 9), gang(1, 4, 9)];
+    let order: Vec<u64> = placed(&workers(8, 8000), &gangs).into_iter().map(|(seq, _)| seq).collect();
     assert_eq!(order, [3, 1, 2, 4]);
 }
 
@@ -123,7 +114,7 @@ fn the_smallest_workers_that_fit_are_taken_and_tasks_follow_their_names() {
     let sizes = [("d", 9000), ("c", 4000), ("b", 5000), ("a", 20_000)];
     let cluster: Vec<WorkerView> = sizes.iter().map(|(name, size)| worker(name, vram(*size))).collect();
     assert_eq!(placed(&cluster, &[gang(1, 2, vram(4500))]), [(1, names(&["b", "d"]))]);
-    let spread = place_gangs(&cluster, &[], None, &[gang(1, 2, vram(4500))], (Scoring::Spread, Order::Turn));
+    let spread = place_gangs(&cluster, &[], None, &[gang(1, 2, vram(4500))], Scoring::Spread);
     assert_eq!(named(&cluster, &[gang(1, 2, vram(4500))], &spread), [(1, names(&["a", "b"]))]);
 }
 
@@ -175,7 +166,7 @@ fn limits_count_every_task_and_are_shared_by_the_gangs_of_a_pass() {
     let limited = |seq, tasks| GangCandidate { limits: vec![0], ..gang(seq, tasks, vram(1)) };
     let cluster = workers(9, 8000);
     let seqs = |gangs: &[GangCandidate], limits: &[u32]| -> Vec<(u64, usize)> {
-        let placements = place_gangs(&cluster, limits, None, gangs, BY_SIZE);
+        let placements = place_gangs(&cluster, limits, None, gangs, Scoring::BestFit);
         placements.iter().map(|p| (gangs[p.candidate].seq, p.workers.len())).collect()
     };
     assert_eq!(seqs(&[limited(1, 3), limited(2, 2), limited(3, 2)], &[5]), [(1, 3), (2, 2)]);
@@ -199,7 +190,7 @@ fn a_thousand_gangs_on_ten_thousand_workers_are_one_short_pass() {
             GangCandidate { per_worker: 1 + (seq % 3) as u32, ..gang(seq, 8 + (seq % 64) as u32, need) }
         })
         .collect();
-    let placements = place_gangs(&cluster, &[], None, &gangs, BY_SIZE);
+    let placements = place_gangs(&cluster, &[], None, &gangs, Scoring::BestFit);
     assert_eq!(placements.len(), 500);
 }
 
@@ -248,7 +239,7 @@ fn any_gang() -> impl Strategy<Value = GangCandidate> {
             gang.requirement.tags = tagged.then(|| "a100".to_owned()).into_iter().collect();
             gang.requirement.exclusive = exclusive;
             let avoid = avoid.iter().map(|index| WorkerId::new(format!("w{index}"))).collect();
-            GangCandidate { per_worker, priority, limits, avoid, ..gang }
+            GangCandidate { per_worker, priority, rank: -i64::from(priority), limits, avoid, ..gang }
         },
     )
 }
@@ -294,7 +285,7 @@ fn check(
     let mut cluster = cluster.to_vec();
     let mut limits = limits.to_vec();
     let mut order: Vec<usize> = (0..gangs.len()).collect();
-    order.sort_by_key(|index| gangs[*index].key(Order::LargestGang));
+    order.sort_by_key(|index| gangs[*index].key());
     let mut remaining = placements.iter().peekable();
     for index in order {
         let gang = &gangs[index];
@@ -346,7 +337,7 @@ proptest! {
             gang.requirement.resources = needs[index % needs.len()].clone();
         }
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let placements = place_gangs(&cluster, &limits, None, &gangs, (scoring, Order::LargestGang));
+        let placements = place_gangs(&cluster, &limits, None, &gangs, scoring);
         check(&cluster, &limits, &gangs, &placements)?;
     }
 
@@ -362,7 +353,7 @@ proptest! {
     ) {
         let gangs = numbered(gangs);
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, (scoring, Order::LargestGang)));
+        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, scoring));
         prop_assert_eq!(by_name(&cluster), by_name(&shuffled));
     }
 }

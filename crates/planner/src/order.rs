@@ -1,26 +1,14 @@
-//! The order in which work is considered: priority, then age. Gangs may be asked for by size instead.
-
-use std::cmp::Reverse;
+//! Work that waits, and the order in which it is considered: by the rank that the policy gave it, then by age.
 
 use muster_domain::{Entrant, JobId, Requirement, Timestamp, Turn, Unit, WorkerId};
-use serde::{Deserialize, Serialize};
-
-/// Which of several waiting gangs goes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Priority, then age, whatever their size. Room is kept for a gang that does not fit.
-    #[default]
-    Turn,
-    /// The one with most tasks, then priority, then age. Small gangs may starve.
-    LargestGang,
-}
 
 /// A pending job, reduced to what placement looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: JobId,
     pub priority: i32,
+    /// Its place by the policy in force: smaller goes first.
+    pub rank: i64,
     /// Order of submission: smaller is older.
     pub seq: u64,
     pub requirement: Requirement,
@@ -38,14 +26,14 @@ pub struct Candidate {
 
 impl Candidate {
     /// Sorts first what goes first.
-    pub fn key(&self) -> (Reverse<i32>, u64, JobId) {
-        (Reverse(self.priority), self.seq, self.id)
+    pub fn key(&self) -> (i64, u64, JobId) {
+        (self.rank, self.seq, self.id)
     }
 
     pub fn entrant(&self) -> Entrant<'_> {
         Entrant {
             unit: Unit::Job(self.id),
-            turn: Turn::new(self.priority, self.seq),
+            turn: Turn::new(self.rank, self.seq),
             need: &self.requirement.resources,
             ends: self.ends,
         }

@@ -6,42 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{KeptRoom, Span, Timestamp, Unit};
+use muster_domain::{KeptRoom, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
 use crate::make_room::{MadeRoom, Victim, make_room};
-use crate::order::Order;
+use crate::policy::Policy;
 use crate::prospect::{self, Occupant, prospect};
-use crate::score::Scoring;
-
-/// What an operator chooses about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Knobs {
-    pub scoring: Scoring,
-    pub order: Order,
-    /// Whether work is stopped for what is more important.
-    pub preempt: bool,
-    /// Nobody is stopped who has run for less.
-    pub least_run: Span,
-    /// How long others may pass a unit whose start cannot be foreseen.
-    pub passing: Span,
-    /// How long a job outside gangs waits before room is kept for it; most need none.
-    pub patience: Span,
-}
-
-impl Default for Knobs {
-    fn default() -> Self {
-        Self {
-            scoring: Scoring::default(),
-            order: Order::default(),
-            preempt: true,
-            least_run: Span::from_secs(60),
-            passing: Span::from_secs(600),
-            patience: Span::from_secs(30),
-        }
-    }
-}
 
 /// A unit that waits, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,18 +41,18 @@ pub fn outlook(
     workers: &[WorkerView],
     occupants: &[Occupant],
     waiting: &[Waiting],
-    knobs: Knobs,
+    policy: Policy,
     now: Timestamp,
 ) -> Outlook {
     let mut line: Vec<&Waiting> = waiting.iter().collect();
-    line.sort_by_key(|waiting| waiting.unit.key(knobs.order));
+    line.sort_by_key(|waiting| waiting.unit.key());
     let free = workers.iter().map(|worker| WorkerView { kept: None, ..worker.clone() }).collect();
     let mut look = Look {
         free,
         occupants,
         leaving: BTreeSet::new(),
         held: false,
-        knobs,
+        policy,
         now,
         found: Outlook::default(),
     };
@@ -99,16 +70,16 @@ struct Look<'a> {
     leaving: BTreeSet<Unit>,
     /// Whether somebody holds room on the strength of foreseen ends.
     held: bool,
-    knobs: Knobs,
+    policy: Policy,
     now: Timestamp,
     found: Outlook,
 }
 
 impl Look<'_> {
     fn consider(&mut self, waiting: &Waiting) {
-        let (unit, knobs) = (&waiting.unit, self.knobs);
+        let (unit, policy) = (&waiting.unit, self.policy);
         let soon = self.soon();
-        if let Some(rooms) = prospect::rooms(&soon, unit, knobs.scoring, None) {
+        if let Some(rooms) = prospect::rooms(&soon, unit, policy.scoring, None) {
             self.keep(rooms);
             return;
         }
@@ -120,13 +91,13 @@ impl Look<'_> {
             return;
         }
         let waited = self.now.since(waiting.since);
-        let early = matches!(unit.unit, Unit::Job(_)) && waited < knobs.patience;
+        let early = matches!(unit.unit, Unit::Job(_)) && waited < policy.patience;
         if self.held || early {
             return;
         }
-        if let Some(found) = prospect(&self.free, self.occupants, unit, knobs.scoring) {
+        if let Some(found) = prospect(&self.free, self.occupants, unit, policy.scoring) {
             self.held = true;
-            if found.at.is_some() || waited >= knobs.passing {
+            if found.at.is_some() || waited >= policy.pass_for {
                 self.keep(found.rooms);
             }
         }
@@ -145,7 +116,7 @@ impl Look<'_> {
     }
 
     fn make_room(&self, soon: &[WorkerView], unit: &GangCandidate) -> Option<MadeRoom<Unit>> {
-        if !self.knobs.preempt {
+        if !self.policy.preempt {
             return None;
         }
         let mut victims: BTreeMap<Unit, Victim> = BTreeMap::new();
@@ -161,7 +132,7 @@ impl Look<'_> {
         }
         let victims: Vec<Victim> =
             victims.into_values().filter(|victim| !spared.contains(&victim.unit)).collect();
-        let MadeRoom { victims: chosen, rooms } = make_room(soon, unit, &victims, self.knobs.scoring)?;
+        let MadeRoom { victims: chosen, rooms } = make_room(soon, unit, &victims, self.policy.scoring)?;
         Some(MadeRoom { victims: chosen.into_iter().map(|index| victims[index].unit).collect(), rooms })
     }
 
@@ -170,7 +141,7 @@ impl Look<'_> {
         one.preemptible
             && !one.stopping
             && !self.leaving.contains(&one.unit)
-            && ran.is_some_and(|ran| ran >= self.knobs.least_run)
+            && ran.is_some_and(|ran| ran >= self.policy.least_run)
     }
 
     fn keep(&mut self, rooms: BTreeMap<usize, KeptRoom>) {

@@ -10,7 +10,13 @@ fn job(name: u8) -> Unit {
 }
 
 fn waits(name: u8, priority: i32, (tasks, gpus): (u32, u64)) -> Waiting {
-    let unit = GangCandidate { unit: job(name), priority, seq: u64::from(name), ..unit(tasks, gpus) };
+    let unit = GangCandidate {
+        unit: job(name),
+        priority,
+        rank: -i64::from(priority),
+        seq: u64::from(name),
+        ..unit(tasks, gpus)
+    };
     Waiting { unit, since: at(0) }
 }
 
@@ -27,7 +33,7 @@ fn look(occupants: &[Occupant], waiting: &[Waiting]) -> Outlook {
             worker(name, 8, held)
         })
         .collect();
-    outlook(&workers, occupants, waiting, Knobs::default(), at(100))
+    outlook(&workers, occupants, waiting, Policy::default(), at(100))
 }
 
 fn stopped(found: &Outlook) -> Vec<Unit> {
@@ -79,6 +85,6 @@ fn one_whose_start_cannot_be_foreseen_is_passed_for_a_while() {
     let occupants = [runs(1, 0, 0, None), runs(2, 0, 1, Some(900))];
     assert!(look(&occupants, &[waits(8, 0, (2, 8))]).rooms.is_empty());
     let workers = [worker("a", 8, 8), worker("b", 8, 8)];
-    let found = outlook(&workers, &occupants, &[waits(8, 0, (2, 8))], Knobs::default(), at(600));
+    let found = outlook(&workers, &occupants, &[waits(8, 0, (2, 8))], Policy::default(), at(600));
     assert_eq!((found.rooms.len(), found.rooms[&0].until), (2, None));
 }

@@ -86,6 +86,7 @@ impl<'v> Pass<'v> {
         let contender = |(candidate, seat): (&Candidate, &usize)| Contender {
             seat: *seat,
             priority: candidate.priority,
+            rank: candidate.rank,
             age: candidate.seq,
             need: ledger.row(&candidate.requirement.resources),
             jobs: 1,
@@ -179,6 +180,7 @@ mod tests {
         Candidate {
             id: JobId::from_random(bytes),
             priority,
+            rank: -i64::from(priority),
             seq,
             requirement: need(memory_mb),
             limits: Vec::new(),

@@ -121,6 +121,7 @@ fn room(worker: &WorkerView, unit: &GangCandidate, tasks: u32, until: Option<Tim
     KeptRoom {
         unit: unit.unit,
         priority: unit.priority,
+        rank: unit.rank,
         seq: unit.seq,
         tasks,
         spare: after.free(),

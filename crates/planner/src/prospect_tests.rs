@@ -29,6 +29,7 @@ pub(crate) fn unit(tasks: u32, need: u64) -> GangCandidate {
         least: tasks,
         per_worker: 1,
         priority: 0,
+        rank: 0,
         seq: 1,
         requirement: Requirement { resources: gpus(need), ..Requirement::default() },
         limits: Vec::new(),

@@ -1,7 +1,7 @@
 //! Fair share: which queue's work goes first when several want room.
 //!
 //! The order: what stays within its queue's own before what must borrow; priority; the queue with the lower
-//! weighted dominant share once the work is started; submit order. Shares are compared among queues that have
+//! weighted dominant share once the work is started; rank (what is pinned, then who has had less); submit order. Shares are compared among queues that have
 //! the same parent, from the root down, so that a queue gains nothing by splitting itself into many.
 //!
 //! Guarantee: the choice depends on the ledger and on the work alone, not on the order in which it is given.
@@ -96,6 +96,8 @@ pub struct Contender {
     /// The place of its queue in the ledger.
     pub seat: usize,
     pub priority: i32,
+    /// Its place among work of its queue, by the policy in force: smaller goes first.
+    pub rank: i64,
     /// Order of submission: smaller is older, and no two are equal.
     pub age: u64,
     /// What it needs in all.
@@ -113,7 +115,7 @@ pub struct Turns {
 impl Turns {
     pub fn new(work: Vec<Contender>) -> Self {
         let mut order: Vec<usize> = (0..work.len()).collect();
-        order.sort_by_key(|at| (std::cmp::Reverse(work[*at].priority), work[*at].age));
+        order.sort_by_key(|at| (work[*at].rank, work[*at].age));
         let mut lanes: BTreeMap<usize, VecDeque<usize>> = BTreeMap::new();
         for at in order {
             lanes.entry(work[at].seat).or_default().push_back(at);
@@ -160,16 +162,16 @@ impl Turns {
         let sent = branches.into_iter().filter_map(|(branch, work)| {
             let winner = match branch {
                 Some(_) if work.len() > 1 => self.winner(ledger, &work, depth + 1)?,
-                _ => work.into_iter().min_by_key(|at| self.work[*at].age)?,
+                _ => work.into_iter().min_by_key(|at| (self.work[*at].rank, self.work[*at].age))?,
             };
-            let Contender { seat, need, jobs, age, .. } = &self.work[winner];
+            let Contender { seat, need, jobs, rank, age, .. } = &self.work[winner];
             let share = match branch {
                 Some(branch) => ledger.share(branch, need, *jobs),
                 None => ledger.own_share(*seat, need, *jobs),
             };
-            Some((share, *age, winner))
+            Some((share, *rank, *age, winner))
         });
-        sent.min().map(|(_, _, winner)| winner)
+        sent.min().map(|(_, _, _, winner)| winner)
     }
 }
 

@@ -36,7 +36,7 @@ fn ledger(queues: &[Queue], held: &[(&str, u64)]) -> Ledger {
 
 fn work(ledger: &Ledger, queue: &str, priority: i32, age: u64, amount: u64) -> Contender {
     let seat = ledger.seat(Some(&QueueName::new(queue))).unwrap();
-    Contender { seat, priority, age, need: ledger.row(&gpus(amount)), jobs: 1 }
+    Contender { seat, priority, rank: -i64::from(priority), age, need: ledger.row(&gpus(amount)), jobs: 1 }
 }
 
 /// Starts everything in turn; the queues in the order in which they came.

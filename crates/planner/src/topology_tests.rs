@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::explain_gang::explain_gang;
 use crate::gang::{GangPlacement, place_gangs};
-use crate::order::Order;
 use crate::score::Scoring;
 
 fn worker(name: &str, slots: u32, labels: &[(&str, &str)]) -> WorkerView {
@@ -28,6 +27,7 @@ fn gang(tasks: u32, per_worker: u32, topology: Option<(TopologyMode, bool)>) -> 
         least: tasks,
         per_worker,
         priority: 0,
+        rank: 0,
         seq: 1,
         requirement: Requirement::default(),
         limits: Vec::new(),
@@ -40,7 +40,7 @@ fn gang(tasks: u32, per_worker: u32, topology: Option<(TopologyMode, bool)>) -> 
 }
 
 fn place(workers: &[WorkerView], gang: &GangCandidate) -> Option<Vec<usize>> {
-    let rules = (Scoring::BestFit, Order::default());
+    let rules = Scoring::BestFit;
     let placed = place_gangs(workers, &[], None, std::slice::from_ref(gang), rules);
     placed.into_iter().next().map(|GangPlacement { workers, .. }| workers)
 }

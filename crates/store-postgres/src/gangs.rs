@@ -48,7 +48,7 @@ impl PostgresTx {
              SELECT {JOB_COLUMNS}, ready.tasks FROM ready JOIN jobs ON jobs.seq = ready.first \
              WHERE (SELECT true FROM jobs AS other WHERE other.gang_id = ready.gang AND other.done_at IS NULL \
                    AND (other.status <> 'blocked' OR other.waiting_on > 0) LIMIT 1) IS NULL \
-             ORDER BY jobs.priority DESC, jobs.seq LIMIT $1"
+             ORDER BY jobs.rank, jobs.seq LIMIT $1"
         );
         let rows = self.query(OPERATION, &sql, &[&sql_limit(limit)]).await?;
         let firsts = self.remember_all(row::read_jobs(&rows)?)?;

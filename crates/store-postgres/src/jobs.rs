@@ -15,13 +15,14 @@ use crate::tx::{Done, PostgresTx, Target};
 
 const DRAW: &str = "SELECT array_agg(nextval('jobs_seq_seq')) FROM generate_series(1, $1::bigint)";
 
-const INSERT: Target<39> = Target {
+const INSERT: Target<43> = Target {
     operation: "insert jobs",
     sql: "COPY jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, \
           created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, \
           waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, \
           idempotency_key, gang_id, reason, tags, spec, alarm_at, extra, \
-          concurrency_key, unique_key, set_id, step, set_index, gang_index) FROM STDIN BINARY",
+          concurrency_key, unique_key, set_id, step, set_index, gang_index, \
+          rank, served, waited, pinned) FROM STDIN BINARY",
     types: [
         Type::INT8,
         Type::UUID,
@@ -62,6 +63,10 @@ const INSERT: Target<39> = Target {
         Type::TEXT,
         Type::INT4,
         Type::INT4,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::BOOL,
     ],
 };
 
@@ -98,7 +103,7 @@ impl<'j> NewRow<'j> {
         Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags }
     }
 
-    fn fields(&self) -> [&(dyn ToSql + Sync); 39] {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 43] {
         let row = &self.row;
         [
             &row.seq,
@@ -140,6 +145,10 @@ impl<'j> NewRow<'j> {
             &row.step,
             &row.set_index,
             &row.gang_index,
+            &row.rank,
+            &row.served,
+            &row.waited,
+            &row.pinned,
         ]
     }
 }
@@ -156,14 +165,17 @@ const UPDATE: &str = "UPDATE jobs SET status = new.status, closed_by = new.close
     waiting_on = nullif(($18::bigint[])[place], $23), closed_lease = nullif(($19::bigint[])[place], $23), \
     exit_code = nullif(($20::bigint[])[place], $23), exit_signal = nullif(($21::bigint[])[place], $23), \
     checkpoint_bytes = nullif(($22::bigint[])[place], $23), \
-    alarm_at = nullif(($24::bigint[])[place], $23) \
+    alarm_at = nullif(($24::bigint[])[place], $23), \
+    rank = ($25::bigint[])[place], served = ($26::bigint[])[place], waited = ($27::bigint[])[place], \
+    pinned = ($28::boolean[])[place] \
     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) WITH ORDINALITY \
     AS new (seq, status, closed_by, worker_id, reason, extra, place) WHERE jobs.seq = new.seq";
 
 /// What changes only when a waiting job is edited.
 const REWRITE: &str = "UPDATE jobs SET priority = new.priority, shape = new.shape, alarm_at = new.alarm_at, \
-    spec = new.spec FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[]) \
-    AS new (seq, priority, shape, alarm_at, spec) WHERE jobs.seq = new.seq";
+    spec = new.spec, rank = new.rank \
+    FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[]) \
+    AS new (seq, priority, shape, alarm_at, spec, rank) WHERE jobs.seq = new.seq";
 
 /// Whoever inserts jobs with a unique key holds this lock until the end of the transaction; the keys are sorted.
 const LOCK_UNIQUE: &str = "SELECT pg_advisory_xact_lock(hashtextextended(key, 2)) \
@@ -243,6 +255,10 @@ impl PostgresTx {
                     &column(rows, |row| or_none(row.checkpoint_bytes)),
                     &NONE,
                     &column(rows, |row| or_none(row.alarm_at)),
+                    &column(rows, |row| row.rank),
+                    &column(rows, |row| row.served),
+                    &column(rows, |row| row.waited),
+                    &column(rows, |row| row.pinned),
                 ],
             )
             .await?;
@@ -255,12 +271,13 @@ impl PostgresTx {
     /// Writes what an edit changes.
     pub(crate) async fn rewrite(&mut self, jobs: &[Job]) -> Done<()> {
         let rows = &job_rows(jobs);
-        let values: [&(dyn ToSql + Sync); 5] = [
+        let values: [&(dyn ToSql + Sync); 6] = [
             &column(rows, |row| row.seq),
             &column(rows, |row| row.priority),
             &column(rows, |row| row.shape),
             &column(rows, |row| row.alarm_at),
             &column(rows, |row| row.spec.as_str()),
+            &column(rows, |row| row.rank),
         ];
         self.execute("rewrite jobs", REWRITE, &values).await?;
         Ok(())

@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "gangs", sql: include_str!("../migrations/0005_gangs.sql") },
     Migration { version: 6, name: "kept_room", sql: include_str!("../migrations/0006_kept_room.sql") },
     Migration { version: 7, name: "quotas", sql: include_str!("../migrations/0007_quotas.sql") },
+    Migration { version: 8, name: "ranks", sql: include_str!("../migrations/0008_ranks.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.
@@ -129,6 +130,27 @@ mod tests {
         let (upgraded, current) = (describe(&upgraded), describe(&current));
         assert!(upgraded.len() > 70, "the description is complete: {upgraded:#?}");
         assert_eq!(upgraded, current);
+    }
+
+    #[tokio::test]
+    async fn jobs_that_wait_keep_their_order_when_they_get_ranks() {
+        let database = Postgres::shared().database();
+        let mut client = client(&database).await;
+        let transaction = client.transaction().await.unwrap();
+        transaction.batch_execute(RECORD).await.unwrap();
+        for migration in &MIGRATIONS[..7] {
+            apply(&transaction, migration).await.unwrap();
+        }
+        let jobs = "INSERT INTO jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, \
+            reservation_epoch, created_at, ready_at, spec) \
+            SELECT seq, md5(seq::text)::uuid, 'pending', priority, 0, 0, 0, 0, 0, 0, 0, '{}' FROM (VALUES \
+            (1, 0), (2, 7), (3, -2147483648), (4, 7), (5, 2147483647), (6, -1), (7, 0)) AS new (seq, priority)";
+        transaction.batch_execute(jobs).await.unwrap();
+        apply(&transaction, &MIGRATIONS[7]).await.unwrap();
+        let rows = transaction.query("SELECT seq, rank FROM jobs ORDER BY rank, seq", &[]).await.unwrap();
+        let rows: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        assert_eq!(rows.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [5, 2, 4, 1, 7, 6, 3]);
+        assert_eq!((rows[1].1, rows[3].1), (((1 << 31) - 8) << 8 | 1, ((1 << 31) - 1) << 8 | 1));
     }
 
     #[tokio::test]

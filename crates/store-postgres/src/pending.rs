@@ -52,7 +52,7 @@ impl PostgresTx {
             "SELECT jobs.* FROM unnest($1::bigint[]) AS wanted (shape) CROSS JOIN LATERAL ( \
                  SELECT {JOB_COLUMNS} FROM jobs \
                  WHERE status = 'pending' AND jobs.shape = wanted.shape AND gang_id IS NULL \
-                 ORDER BY priority DESC, seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS jobs"
+                 ORDER BY rank, seq LIMIT $2 FOR UPDATE SKIP LOCKED) AS jobs"
         );
         let rows = self.query("lock heads", &sql, &[&ids, &sql_limit(limit)]).await?;
         self.remember_all(row::read_jobs(&rows)?)
@@ -64,7 +64,7 @@ impl PostgresTx {
             "SELECT jobs.* FROM unnest($1::bigint[]) AS wanted (shape) CROSS JOIN LATERAL ( \
                  SELECT {JOB_COLUMNS} FROM jobs \
                  WHERE status = 'pending' AND jobs.shape = wanted.shape AND gang_id IS NULL \
-                 ORDER BY priority DESC, seq LIMIT 1) AS jobs"
+                 ORDER BY rank, seq LIMIT 1) AS jobs"
         );
         let rows = self.query("read heads", &sql, &[&ids]).await?;
         self.remember_all(row::read_jobs(&rows)?)
@@ -75,13 +75,13 @@ impl PostgresTx {
         let sql = format!(
             "{} SELECT coalesce(sum( \
                 (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority > $1) \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank < $1) \
                 + (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority = $1 AND seq < $2)), 0) \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank = $1 AND seq < $2)), 0) \
                 ::bigint FROM hop WHERE hop.shape IS NOT NULL",
             hop("")
         );
-        let rows = self.query(OPERATION, &sql, &[&job.spec.priority, &(job.seq as i64)]).await?;
+        let rows = self.query(OPERATION, &sql, &[&job.rank, &(job.seq as i64)]).await?;
         let count = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
         Ok(count.map_err(during(OPERATION))?.unwrap_or(0) as u64)
     }

@@ -10,9 +10,9 @@ use crate::pool::{self, PostgresOptions};
 use crate::tx::{PostgresTx, Scope};
 
 /// Thousands of jobs that wait and that are done, and ten of each other kind.
-const SEED: &str = "INSERT INTO jobs (id, shape, lease, created_at, ready_at, priority, attempts, \
+const SEED: &str = "INSERT INTO jobs (id, shape, lease, created_at, ready_at, priority, rank, attempts, \
         preemption_epoch, reservation_epoch, status, spec, worker_id, sign_at, drain_started_at, done_at, reason, queue) \
-    SELECT md5(n::text)::uuid, n % 3, 0, 0, 0, n % 2, 0, 0, 0, status, \
+    SELECT md5(n::text)::uuid, n % 3, 0, 0, 0, n % 2, 1 - n % 2, 0, 0, 0, status, \
         '{\"p\":{\"sh\":\"x\"},\"max_attempts\":1}', \
         CASE WHEN status IN ('running', 'preempting') THEN 'w' END, \
         CASE WHEN status = 'running' THEN n END, CASE WHEN status = 'preempting' THEN n END, \

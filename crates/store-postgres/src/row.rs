@@ -25,10 +25,10 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.waiting_on, jobs.closed_lease, jobs.closed_by, jobs.exit_code, jobs.exit_signal, \
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
     jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
-    jobs.set_id, jobs.step, jobs.set_index";
+    jobs.set_id, jobs.step, jobs.set_index, jobs.rank, jobs.served, jobs.waited, jobs.pinned";
 
 /// How many they are: where what a query adds to them begins.
-pub(crate) const JOB_COLUMN_COUNT: usize = 37;
+pub(crate) const JOB_COLUMN_COUNT: usize = 41;
 
 /// Rows as columns: what `unnest` takes.
 pub(crate) fn column<'r, T>(rows: &'r [JobRow], value: impl Fn(&'r JobRow) -> T) -> Vec<T> {
@@ -123,6 +123,10 @@ fn read_job_row(row: &Row) -> Result<(String, Option<String>, JobRow), tokio_pos
         set_id: row.try_get(34)?,
         step: row.try_get(35)?,
         set_index: row.try_get(36)?,
+        rank: row.try_get(37)?,
+        served: row.try_get(38)?,
+        waited: row.try_get(39)?,
+        pinned: row.try_get(40)?,
     };
     Ok((row.try_get(2)?, row.try_get(19)?, values))
 }

@@ -42,7 +42,7 @@ impl SqliteTx<'_> {
              WHERE NOT EXISTS (SELECT 1 FROM jobs AS other INDEXED BY jobs_gang \
                  WHERE other.gang_id = ready.gang AND other.done_at IS NULL \
                    AND (other.status <> 'blocked' OR other.waiting_on > 0)) \
-             ORDER BY jobs.priority DESC, jobs.seq LIMIT ?1"
+             ORDER BY jobs.rank, jobs.seq LIMIT ?1"
         );
         let found = self.rows("read waiting gangs", &sql, [sql_limit(limit)], |row| {
             let tasks = row.get(JOB_COLUMN_COUNT).map_err(during("read waiting gangs"))?;

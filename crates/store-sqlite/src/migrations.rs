@@ -32,6 +32,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "gangs", sql: include_str!("../migrations/0005_gangs.sql") },
     Migration { version: 6, name: "kept_room", sql: include_str!("../migrations/0006_kept_room.sql") },
     Migration { version: 7, name: "quotas", sql: include_str!("../migrations/0007_quotas.sql") },
+    Migration { version: 8, name: "ranks", sql: include_str!("../migrations/0008_ranks.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \
@@ -108,6 +109,27 @@ mod tests {
         let (upgraded, current) = (describe(&upgraded), describe(&current));
         assert!(upgraded.len() > 50, "the description is complete: {upgraded:?}");
         assert_eq!(upgraded, current);
+    }
+
+    #[test]
+    fn jobs_that_wait_keep_their_order_when_they_get_ranks() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for migration in &MIGRATIONS[..7] {
+            apply(&mut connection, migration).unwrap();
+        }
+        for (seq, priority) in [(1, 0), (2, 7), (3, i32::MIN), (4, 7), (5, i32::MAX), (6, -1), (7, 0)] {
+            let sql = "INSERT INTO jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, \
+                reservation_epoch, created_at, ready_at, spec) \
+                VALUES (?1, ?2, 'pending', ?3, 0, 0, 0, 0, 0, 0, 0, '{}')";
+            connection.execute(sql, params![seq, [seq as u8; 16], priority]).unwrap();
+        }
+        migrate(&mut connection).unwrap();
+        let mut statement = connection.prepare("SELECT seq, rank FROM jobs ORDER BY rank, seq").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows: Vec<(i64, i64)> = rows.map(Result::unwrap).collect();
+        assert_eq!(rows.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [5, 2, 4, 1, 7, 6, 3]);
+        // What the planner gives a job of priority 7 and one of priority 0 that have had no service.
+        assert_eq!((rows[1].1, rows[3].1), (((1 << 31) - 8) << 8 | 1, ((1 << 31) - 1) << 8 | 1));
     }
 
     #[test]

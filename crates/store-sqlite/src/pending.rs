@@ -47,7 +47,7 @@ impl SqliteTx<'_> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_pending \
              WHERE status = 'pending' AND shape = ?1 AND gang_id IS NULL \
-             ORDER BY priority DESC, seq LIMIT ?2"
+             ORDER BY rank, seq LIMIT ?2"
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let jobs = self.rows_of_each(
@@ -65,13 +65,13 @@ impl SqliteTx<'_> {
         let sql = format!(
             "{} SELECT coalesce(sum( \
                 (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority > ?1) \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank < ?1) \
                 + (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND priority = ?1 AND seq < ?2)), 0) \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank = ?1 AND seq < ?2)), 0) \
              FROM hop WHERE hop.shape IS NOT NULL",
             hop("")
         );
-        let params = params![job.spec.priority, job.seq as i64];
+        let params = params![job.rank, job.seq as i64];
         let mut statement = self.statement(OPERATION, &sql)?;
         let count: i64 = statement.query_row(params, |row| row.get(0)).map_err(during(OPERATION))?;
         Ok(count as u64)

@@ -22,29 +22,30 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.waiting_on, jobs.closed_lease, jobs.closed_by, jobs.exit_code, jobs.exit_signal, \
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
     jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
-    jobs.set_id, jobs.step, jobs.set_index";
+    jobs.set_id, jobs.step, jobs.set_index, jobs.rank, jobs.served, jobs.waited, jobs.pinned";
 
 /// How many they are: where what a query adds to them begins.
-pub(crate) const JOB_COLUMN_COUNT: usize = 37;
+pub(crate) const JOB_COLUMN_COUNT: usize = 41;
 
 pub(crate) const INSERT_JOB: &str = "INSERT INTO jobs (seq, id, status, priority, shape, attempts, lease, \
     preemption_epoch, reservation_epoch, created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, \
     drain_started_at, done_at, waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, \
     worker_id, queue, name, idempotency_key, gang_id, reason, spec, alarm_at, extra, concurrency_key, \
-    unique_key, set_id, step, set_index, gang_index) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
+    unique_key, set_id, step, set_index, gang_index, rank, served, waited, pinned) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
     ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, \
-    ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38)";
+    ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42)";
 
 /// Names only what may change, so that indexes on the rest are left alone.
 pub(crate) const UPDATE_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, \
     preemption_epoch = ?5, reservation_epoch = ?6, ready_at = ?7, started_at = ?8, last_heartbeat = ?9, \
     sign_at = ?10, reserved_at = ?11, drain_started_at = ?12, done_at = ?13, waiting_on = ?14, \
     closed_lease = ?15, closed_by = ?16, exit_code = ?17, exit_signal = ?18, checkpoint_bytes = ?19, \
-    worker_id = ?20, reason = ?21, alarm_at = ?22, extra = ?23 WHERE seq = ?1";
+    worker_id = ?20, reason = ?21, alarm_at = ?22, extra = ?23, \
+    rank = ?24, served = ?25, waited = ?26, pinned = ?27 WHERE seq = ?1";
 
 /// What changes only when a waiting job is edited.
-pub(crate) const REWRITE_JOB: &str = "UPDATE jobs SET priority = ?2, shape = ?3, alarm_at = ?4, spec = ?5 \
-    WHERE seq = ?1";
+pub(crate) const REWRITE_JOB: &str = "UPDATE jobs SET priority = ?2, shape = ?3, alarm_at = ?4, spec = ?5, \
+    rank = ?6 WHERE seq = ?1";
 
 pub(crate) const fn id_bytes(id: JobId) -> [u8; 16] {
     id.as_uuid().into_bytes()
@@ -91,6 +92,10 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.step,
         row.set_index,
         row.gang_index,
+        row.rank,
+        row.served,
+        row.waited,
+        row.pinned,
     ]);
     inserted.map(|_| ()).map_err(during("insert jobs"))
 }
@@ -122,6 +127,10 @@ pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.reason,
         row.alarm_at,
         row.extra,
+        row.rank,
+        row.served,
+        row.waited,
+        row.pinned,
     ]);
     match updated.map_err(during("update jobs"))? {
         1 => Ok(()),
@@ -132,7 +141,8 @@ pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
 /// Writes what an edit changes.
 pub(crate) fn rewrite_job(statement: &mut Statement<'_>, job: &Job) -> Result<(), StoreError> {
     let row = JobRow::from(job);
-    let rewritten = statement.execute(params![row.seq, row.priority, row.shape, row.alarm_at, row.spec]);
+    let rewritten =
+        statement.execute(params![row.seq, row.priority, row.shape, row.alarm_at, row.spec, row.rank]);
     rewritten.map(|_| ()).map_err(during("rewrite jobs"))
 }
 
@@ -191,6 +201,10 @@ fn read_job_row(row: &Row<'_>) -> Result<(String, Option<String>, JobRow), rusql
         set_id: row.get::<_, Option<[u8; 16]>>(34)?.map(Uuid::from_bytes),
         step: row.get(35)?,
         set_index: row.get(36)?,
+        rank: row.get(37)?,
+        served: row.get(38)?,
+        waited: row.get(39)?,
+        pinned: row.get(40)?,
     };
     Ok((row.get(2)?, row.get(19)?, values))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use muster_domain::{
     ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase,
-    ReportKind, Resources, Round, SetId, ShapeId, Status, StopReason, Timestamp, Worker, WorkerId,
+    ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Timestamp, Worker, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -59,6 +59,12 @@ pub struct JobRow {
     pub idempotency_key: Option<String>,
     pub gang_id: Option<String>,
     pub gang_index: Option<i32>,
+    /// The place in the line; what the index of pending jobs is built on.
+    pub rank: i64,
+    /// Microseconds.
+    pub served: i64,
+    pub waited: i64,
+    pub pinned: bool,
     /// JSON of the spec; never updated.
     pub spec: String,
 }
@@ -287,6 +293,10 @@ impl From<&Job> for JobRow {
             idempotency_key: job.spec.idempotency_key.clone(),
             gang_id: job.spec.gang.as_ref().map(|gang| gang.id.to_string()),
             gang_index: job.spec.gang.as_ref().map(|gang| gang.index as i32),
+            rank: job.rank,
+            served: job.served.as_micros() as i64,
+            waited: job.waited.as_micros() as i64,
+            pinned: job.pinned,
             spec: json(job.spec.as_ref()).unwrap_or_default(),
         }
     }
@@ -356,7 +366,36 @@ impl TryFrom<JobRow> for Job {
             claim_key: extra.claim_key,
             devices: extra.devices,
             shape: ShapeId(row.shape),
+            served: Span::from_micros(row.served as u64),
+            waited: Span::from_micros(row.waited as u64),
+            pinned: row.pinned,
+            rank: row.rank,
             spec: Arc::new(spec),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_domain::{KeptRoom, Unit};
+
+    use super::*;
+
+    #[test]
+    fn kept_room_that_was_written_before_there_were_ranks_is_read() {
+        let room = KeptRoom {
+            unit: Unit::Job(JobId::from_random([1; 16])),
+            priority: 5,
+            rank: 77,
+            seq: 10,
+            tasks: 1,
+            resources: Resources::default(),
+            until: None,
+            spare: Resources::default(),
+            spare_slots: None,
+        };
+        let mut old = serde_json::to_value(&room).unwrap();
+        assert!(old.as_object_mut().unwrap().remove("rank").is_some());
+        assert_eq!(serde_json::from_value::<KeptRoom>(old).unwrap(), KeptRoom { rank: 0, ..room });
     }
 }

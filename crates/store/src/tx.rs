@@ -79,7 +79,7 @@ pub trait Tx {
     async fn insert_jobs(&mut self, jobs: &mut [Job]) -> Done<()>;
     /// Writes everything that may change of jobs which exist and are locked.
     async fn update_jobs(&mut self, jobs: &[Job]) -> Done<()>;
-    /// Writes the spec, the priority and the shape of jobs which exist and are locked.
+    /// Writes the spec, the priority, the rank and the shape of jobs which exist and are locked.
     async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()>;
     /// Removes jobs with all that belongs to them (edges, events, checkpoints).
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()>;
@@ -111,7 +111,7 @@ pub trait Tx {
     async fn gang_tasks(&mut self, gangs: &[GangId]) -> Done<Vec<Job>>;
     /// Ids of all tasks of the gangs that these jobs belong to; nothing for jobs without one.
     async fn siblings(&mut self, ids: &[JobId]) -> Done<Vec<JobId>>;
-    /// The gangs that wait to be placed, by priority and age.
+    /// The gangs that wait to be placed, by rank and age of their first task.
     async fn waiting_gangs(&mut self, limit: usize) -> Done<Vec<WaitingGang>>;
     /// Gangs with a task that was reserved before `before` and not claimed, the oldest first.
     async fn stale_gangs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<GangId>>;
@@ -139,12 +139,12 @@ pub trait Tx {
     async fn insert_shapes(&mut self, shapes: &[(ShapeId, Shape)]) -> Done<()>;
     /// The shapes that have at least one pending job outside gangs.
     async fn pending_shapes(&mut self) -> Done<Vec<(ShapeId, Shape)>>;
-    /// Locks and returns, for each shape, its first `limit` pending jobs outside gangs: priority
-    /// descending, then `seq`. Jobs that another transaction has locked are skipped, not waited for.
+    /// Locks and returns, for each shape, its first `limit` pending jobs outside gangs: `rank`, then `seq`.
+    /// Jobs that another transaction has locked are skipped, not waited for.
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>>;
     /// The first pending job outside gangs of each of these shapes, unlocked.
     async fn heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>>;
-    /// How many pending jobs go before this one: higher priority, or the same and a smaller `seq`.
+    /// How many pending jobs go before this one: a smaller rank, or the same and a smaller `seq`.
     async fn count_ahead(&mut self, job: &Job) -> Done<u64>;
 
     // What is held, and what is overdue.

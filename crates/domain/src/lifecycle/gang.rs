@@ -6,7 +6,8 @@
 
 use super::authority::{Authority, authority};
 use super::reports::{self, Ending, known};
-use super::{Caller, Change, Outcome, Patience, Trigger, end, stops, transition, waiting};
+use super::standing::Before;
+use super::{Caller, Change, Outcome, Patience, Trigger, end, stops, waiting};
 use crate::devices::Grant;
 use crate::event::EventKind;
 use crate::ids::{JobId, WorkerId};
@@ -76,31 +77,49 @@ pub fn gang_transition(
     now: Timestamp,
 ) -> Result<GangChange, Rejection> {
     let at = tasks.iter().position(|task| task.id == id).ok_or(Rejection::JobNotFound { id })?;
+    let before: Vec<Before> = tasks.iter().map(Before::of).collect();
     let mut gang = Gang { tasks, now, effects: Vec::new() };
-    let change = match trigger {
-        Trigger::Report { caller, kind, exit, message, outputs } => {
-            let (message, outputs) = (message.as_ref(), outputs.as_ref());
-            gang.report(at, caller, &Ending { kind: *kind, exit: *exit, message, outputs })?
-        }
-        Trigger::StopAcknowledged { caller, epoch } => gang.acknowledged(at, caller, *epoch)?,
-        Trigger::Silence { patience } => gang.silence(at, *patience)?,
-        Trigger::Overrun => gang.overrun(at)?,
-        Trigger::Expire => gang.expire(at)?,
-        Trigger::StopOverdue { patience } => gang.overdue(at, *patience)?,
-        Trigger::ExitPresumed => gang.presumed(at)?,
-        Trigger::Cancel { message } => gang.cancel(at, &StopReason::Cancel { message: message.clone() })?,
-        Trigger::Preempt { message } => gang.preempt(at, message.as_ref())?,
-        Trigger::Retry { needs } => gang.retry(at, needs)?,
-        Trigger::Hold { hold } => gang.each(at, |task| waiting::hold(task, hold))?,
-        Trigger::Release => gang.each(at, |task| waiting::release(task, now))?,
-        Trigger::DependencyEnded { .. }
-        | Trigger::Due
-        | Trigger::Claim { .. }
-        | Trigger::Heartbeat { .. }
-        | Trigger::SaveCheckpoint { .. }
-        | Trigger::Revive { .. } => transition(&mut gang.tasks[at], trigger, now)?,
-    };
-    Ok(GangChange { change, effects: gang.effects })
+    let change = gang.decide(at, trigger);
+    let effects = gang.effects;
+    settle(before, tasks, now);
+    Ok(GangChange { change: change?, effects })
+}
+
+fn settle(before: Vec<Before>, tasks: &mut [Job], now: Timestamp) {
+    for (before, task) in before.into_iter().zip(tasks) {
+        before.settle(task, now);
+    }
+}
+
+impl Gang<'_> {
+    fn decide(&mut self, at: usize, trigger: &Trigger) -> Outcome {
+        let now = self.now;
+        Ok(match trigger {
+            Trigger::Report { caller, kind, exit, message, outputs } => {
+                let (message, outputs) = (message.as_ref(), outputs.as_ref());
+                self.report(at, caller, &Ending { kind: *kind, exit: *exit, message, outputs })?
+            }
+            Trigger::StopAcknowledged { caller, epoch } => self.acknowledged(at, caller, *epoch)?,
+            Trigger::Silence { patience } => self.silence(at, *patience)?,
+            Trigger::Overrun => self.overrun(at)?,
+            Trigger::Expire => self.expire(at)?,
+            Trigger::StopOverdue { patience } => self.overdue(at, *patience)?,
+            Trigger::ExitPresumed => self.presumed(at)?,
+            Trigger::Cancel { message } => {
+                self.cancel(at, &StopReason::Cancel { message: message.clone() })?
+            }
+            Trigger::Preempt { message } => self.preempt(at, message.as_ref())?,
+            Trigger::Retry { needs } => self.retry(at, needs)?,
+            Trigger::Hold { hold } => self.each(at, |task| waiting::hold(task, hold))?,
+            Trigger::Release => self.each(at, |task| waiting::release(task, now))?,
+            Trigger::DependencyEnded { .. }
+            | Trigger::Due
+            | Trigger::Claim { .. }
+            | Trigger::Heartbeat { .. }
+            | Trigger::SaveCheckpoint { .. }
+            | Trigger::Revive { .. } => super::decide(&mut self.tasks[at], trigger, now)?,
+        })
+    }
 }
 
 /// Places all of `places`, or refuses and changes nothing. Tasks that are not among them must have ended,
@@ -145,6 +164,7 @@ pub fn lapse(tasks: &mut [Job], patience: Patience, now: Timestamp) -> Result<Ef
     };
     let late: Vec<(WorkerId, Option<u32>)> = tasks.iter().filter_map(overdue).collect();
     let Some((worker, rank)) = late.first().cloned() else { return Err(Rejection::NotOverdue) };
+    let before: Vec<Before> = tasks.iter().map(Before::of).collect();
     let mut gang = Gang { tasks, now, effects: Vec::new() };
     for (worker, _) in &late {
         gang.avoid(worker);
@@ -153,7 +173,9 @@ pub fn lapse(tasks: &mut [Job], patience: Patience, now: Timestamp) -> Result<Ef
     let stop = GangStop { trigger: None, rank, cause, restart: Some(Span::ZERO) };
     gang.drain(None, &StopReason::Gang(stop));
     gang.verdict();
-    Ok(gang.effects)
+    let effects = gang.effects;
+    settle(before, tasks, now);
+    Ok(effects)
 }
 
 /// How a whole gang ended, as those that depend on it count it, and where a bad end began; `None` while a

@@ -8,6 +8,7 @@ mod authority;
 mod drain;
 mod gang;
 mod reports;
+mod standing;
 mod stops;
 mod waiting;
 
@@ -147,6 +148,13 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
     if job.spec.gang.is_some() && trigger.concerns_gang() {
         return Err(Rejection::GangTask);
     }
+    let before = standing::Before::of(job);
+    let outcome = decide(job, trigger, now);
+    before.settle(job, now);
+    outcome
+}
+
+fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
     match trigger {
         Trigger::DependencyEnded { rule, ended, ancestor } => {
             waiting::dependency_ended(job, *rule, *ended, *ancestor, now)

@@ -162,8 +162,11 @@ pub(super) fn release(job: &mut Job, now: Timestamp) -> Outcome {
             job.lost_on.clear();
         }
     }
-    if let Phase::Held { until } = job.phase {
-        make_ready(job, until, now);
+    match job.phase {
+        Phase::Held { until } => make_ready(job, until, now),
+        // A task of a gang was blocked all the while; it waits for its turn from now on.
+        Phase::Blocked { .. } => job.ready_at = job.ready_at.max(now),
+        _ => {}
     }
     Ok(Change::Happened(EventKind::Released))
 }

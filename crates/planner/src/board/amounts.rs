@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use muster_domain::{Requirement, Resources};
+use muster_domain::{Requirement, Resources, Span};
+
+use crate::policy::Service;
 
 /// GPUs, CPUs, memory, VRAM, in this order: nodes are sorted by the first two.
 pub(crate) const KINDS: usize = 4;
@@ -66,6 +68,11 @@ impl Need {
     /// What is scarce for it, per task: GPUs, or thousandths of a core when it needs none.
     pub(crate) fn scarce(&self) -> u64 {
         if self.fixed[GPUS] > 0 { self.fixed[GPUS] } else { self.fixed[CPUS] }
+    }
+
+    /// What so many tasks take that have run for so long.
+    pub(crate) fn service(&self, tasks: u32, ran: Span) -> Service {
+        Service::of(self.fixed[GPUS], self.fixed[CPUS], tasks, ran)
     }
 }
 

@@ -29,7 +29,7 @@ pub use plan::{Cause, Hold, Plan, Start, Stop};
 pub use queues::QueueTerms;
 pub use unit::{Past, Unit};
 
-use crate::policy::{Key, Passing, Policy, PolicyName, Service, Standing, rank};
+use crate::policy::{Key, Passing, Policy, PolicyName, Standing, rank};
 use amounts::{Names, Need};
 use forecast::Forecast;
 use lines::{Kept, Lines};
@@ -170,8 +170,7 @@ impl Board {
         let shape = &mut self.shapes[unit.shape.index()];
         let class = self.lines.class(unit.shape, unit.tasks, &mut shape.classes);
         let size = shape.need.scarce().saturating_mul(u64::from(unit.tasks));
-        let one = if shape.need.fixed[amounts::GPUS] > 0 { 1 } else { 1000 };
-        let level = self.policy.level(Service { size, one, ran: past.ran });
+        let level = self.policy.level(shape.need.service(unit.tasks, past.ran));
         let entry = Entry {
             unit,
             class,
@@ -287,6 +286,8 @@ impl Board {
         let standing = Standing {
             priority: unit.priority,
             level: entry.level,
+            // Those that are pinned have claims of their own.
+            pinned: false,
             estimate: unit.estimate,
             size: entry.size,
         };

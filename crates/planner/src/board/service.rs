@@ -51,8 +51,7 @@ impl Board {
     }
 
     pub(crate) fn service(&self, entry: &Entry, ran: Span) -> Service {
-        let one = if self.kind(entry) == amounts::GPUS { 1 } else { 1000 };
-        Service { size: entry.size, one, ran }
+        self.shapes[entry.unit.shape.index()].need.service(entry.unit.tasks, ran)
     }
 
     /// All that there is of what a unit is measured by.

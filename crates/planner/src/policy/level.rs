@@ -20,6 +20,19 @@ pub struct Service {
     pub ran: Span,
 }
 
+impl Service {
+    /// What so many tasks take that need so much each: GPUs, or cores where none is needed. Who asks for neither
+    /// counts as one core: it takes a place.
+    pub fn of(gpus: u64, cpu_millis: u64, tasks: u32, ran: Span) -> Self {
+        let (each, one) = match (gpus, cpu_millis) {
+            (0, 0) => (1000, 1000),
+            (0, millis) => (millis, 1000),
+            (gpus, _) => (gpus, 1),
+        };
+        Self { size: each.saturating_mul(u64::from(tasks)), one, ran }
+    }
+}
+
 impl Policy {
     /// How long it runs until it has had the service of a level.
     fn bound(&self, level: u8, service: Service) -> Span {

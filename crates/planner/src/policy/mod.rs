@@ -4,6 +4,7 @@
 
 mod ageing;
 mod backfill;
+mod jobs;
 mod level;
 mod name;
 mod order;

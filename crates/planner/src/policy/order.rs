@@ -13,7 +13,7 @@ use crate::board::UnitId;
 /// The place of a unit in its queue. The order of the fields is the order of importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    pub rank: u64,
+    pub rank: i64,
     pub submit: Timestamp,
     pub seq: u64,
     pub unit: UnitId,
@@ -24,26 +24,33 @@ pub struct Key {
 pub struct Standing {
     pub priority: i32,
     pub level: u8,
+    /// It has waited for very long, and is among those that go first for it.
+    pub pinned: bool,
     pub estimate: Option<Span>,
     /// All tasks together, in GPUs or thousandths of a core.
     pub size: u64,
 }
 
 /// Smaller goes first.
-pub fn rank(policy: PolicyName, standing: Standing) -> u64 {
+pub fn rank(policy: PolicyName, standing: Standing) -> i64 {
     match policy {
         PolicyName::Fifo | PolicyName::Greedy | PolicyName::Easy | PolicyName::EasySjbf => 0,
-        PolicyName::LargestGang => u64::MAX - standing.size,
+        PolicyName::LargestGang => -i64::try_from(standing.size).unwrap_or(i64::MAX),
         PolicyName::Sjf | PolicyName::SjfEasy => {
-            standing.estimate.map_or(u64::MAX, muster_domain::Span::as_micros)
+            let micros = standing.estimate.map_or(u64::MAX, Span::as_micros);
+            i64::try_from(micros).unwrap_or(i64::MAX)
         }
-        // The more important, the smaller; then the lower level.
+        // The more important, the smaller; then what is pinned; then the lower level.
         PolicyName::Muster => {
             let importance = i64::from(i32::MAX) - i64::from(standing.priority);
-            (importance as u64) << 8 | u64::from(standing.level)
+            let level = if standing.pinned { 0 } else { i64::from(standing.level) + 1 };
+            importance << RANK_BITS | level
         }
     }
 }
+
+/// Bits of a rank of `muster` below the priority. The migrations that gave old rows their ranks know them.
+const RANK_BITS: u32 = 8;
 
 /// What the heads of queues are compared by. The order of the fields is the order of importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,10 +74,11 @@ mod tests {
     use super::*;
 
     fn any_standing() -> impl Strategy<Value = Standing> {
-        (-3_i32..3, 0_u8..3, prop::option::of(0_u32..5), 0_u64..9).prop_map(
-            |(priority, level, estimate, size)| Standing {
+        (-3_i32..3, 0_u8..3, any::<bool>(), prop::option::of(0_u32..5), 0_u64..9).prop_map(
+            |(priority, level, pinned, estimate, size)| Standing {
                 priority,
                 level,
+                pinned,
                 estimate: estimate.map(Span::from_secs),
                 size,
             },
@@ -79,9 +87,40 @@ mod tests {
 
     proptest! {
         #[test]
-        fn muster_looks_at_priority_then_level_and_never_at_size(a in any_standing(), b in any_standing()) {
+        fn muster_looks_at_priority_then_pins_then_level_and_never_at_size(a in any_standing(), b in any_standing()) {
             let order = rank(PolicyName::Muster, a).cmp(&rank(PolicyName::Muster, b));
-            prop_assert_eq!(order, (Reverse(a.priority), a.level).cmp(&(Reverse(b.priority), b.level)));
+            let key = |of: Standing| (Reverse(of.priority), !of.pinned, if of.pinned { 0 } else { of.level });
+            prop_assert_eq!(order, key(a).cmp(&key(b)));
+        }
+
+        /// The running scheduler sorts by rank and number what the board compares by claims.
+        #[test]
+        fn ranks_order_as_claims_of_one_queue_do(a in any_standing(), b in any_standing(), seqs in (0_u64..3, 3_u64..6)) {
+            let claim = |of: Standing, seq: u64| Claim {
+                borrows: false,
+                priority: Reverse(of.priority),
+                share: 7,
+                level: if of.pinned { 0 } else { of.level },
+                pinned: Reverse(of.pinned),
+                submit: Timestamp::default(),
+                seq,
+                unit: UnitId(0),
+            };
+            let key = |of: Standing, seq: u64| (rank(PolicyName::Muster, of), seq);
+            prop_assert_eq!(key(a, seqs.0).cmp(&key(b, seqs.1)), claim(a, seqs.0).cmp(&claim(b, seqs.1)));
+        }
+
+        #[test]
+        fn the_largest_is_first_whatever_its_priority(a in any_standing(), b in any_standing()) {
+            let order = rank(PolicyName::LargestGang, a).cmp(&rank(PolicyName::LargestGang, b));
+            prop_assert_eq!(order, b.size.cmp(&a.size));
+        }
+
+        #[test]
+        fn the_first_to_come_is_first(a in any_standing(), b in any_standing()) {
+            for name in [PolicyName::Fifo, PolicyName::Greedy, PolicyName::Easy, PolicyName::EasySjbf] {
+                prop_assert_eq!(rank(name, a), rank(name, b));
+            }
         }
 
         #[test]
@@ -96,5 +135,8 @@ mod tests {
     fn the_ends_of_the_range_of_priorities_keep_their_order() {
         let of = |priority| rank(PolicyName::Muster, Standing { priority, ..Standing::default() });
         assert!(of(i32::MAX) < of(0) && of(0) < of(i32::MIN));
+        assert!(of(i32::MAX) >= 0, "what was kept before there were ranks goes before all others");
+        // What the migrations write for jobs of priority 0 and 7.
+        assert_eq!((of(0), of(7)), (((1 << 31) - 1) << 8 | 1, ((1 << 31) - 8) << 8 | 1));
     }
 }

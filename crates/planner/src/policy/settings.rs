@@ -4,6 +4,7 @@ use muster_domain::Span;
 use serde::{Deserialize, Serialize};
 
 use super::name::PolicyName;
+use crate::score::Scoring;
 
 const HOUR: u32 = 3600;
 
@@ -31,6 +32,12 @@ pub struct Policy {
     pub preempt_by_level: bool,
     /// The part of the pool's time that stops for reasons of level or quota may waste, in thousandths.
     pub waste_per_mille: u32,
+    /// How the best of several fitting workers is chosen.
+    pub scoring: Scoring,
+    /// Whether anything is stopped for the sake of another at all.
+    pub preempt: bool,
+    /// How long a job outside gangs waits before room is kept for it; most need none.
+    pub patience: Span,
 }
 
 impl Policy {
@@ -52,6 +59,9 @@ impl Default for Policy {
             restart: Span::from_secs(60),
             preempt_by_level: true,
             waste_per_mille: 40,
+            scoring: Scoring::default(),
+            preempt: true,
+            patience: Span::from_secs(30),
         }
     }
 }

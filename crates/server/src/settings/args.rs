@@ -8,7 +8,8 @@ use clap::Args;
 use muster_domain::Span;
 use muster_domain::limits::Timeouts;
 use muster_logging::LogFormat;
-use muster_planner::{Knobs, Order, Scoring};
+use muster_planner::Scoring;
+use muster_planner::policy::PolicyName;
 use muster_store::engine::Policy;
 
 use super::values::{
@@ -56,7 +57,7 @@ pub struct SchedulerArgs {
     pub scoring: Scoring,
     /// Which of several waiting gangs goes first: turn (priority, then age) or largest-gang
     #[arg(long, value_name = "ORDER", env = "MUSTER_GANG_ORDER", default_value = "turn", value_parser = gang_order)]
-    pub gang_order: Order,
+    pub gang_order: PolicyName,
     /// Stop work so that what has a higher priority can start: on or off
     #[arg(long, value_name = "ON|OFF", env = "MUSTER_PREEMPTION", default_value = "on", value_parser = on_or_off,
           action = clap::ArgAction::Set)]
@@ -189,15 +190,13 @@ impl SchedulerArgs {
     /// What the store is told about the order of work and about making room.
     pub fn policy(&self) -> Policy {
         let span = |time: Duration| Span::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        let knobs = Knobs {
+        Policy {
             scoring: self.scoring,
-            order: self.gang_order,
             preempt: self.preemption,
             least_run: span(self.preempt_after),
-            passing: span(self.passing),
-            ..Knobs::default()
-        };
-        Policy { knobs }
+            pass_for: span(self.passing),
+            ..Policy::named(self.gang_order)
+        }
     }
 
     /// How the server behaves.

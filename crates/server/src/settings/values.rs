@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use muster_planner::{Order, Scoring};
+use muster_planner::Scoring;
+use muster_planner::policy::PolicyName;
 
 use crate::duration;
 
@@ -133,10 +134,10 @@ pub(super) fn scoring(text: &str) -> Result<Scoring, String> {
     }
 }
 
-pub(super) fn gang_order(text: &str) -> Result<Order, String> {
+pub(super) fn gang_order(text: &str) -> Result<PolicyName, String> {
     match text {
-        "turn" => Ok(Order::Turn),
-        "largest-gang" => Ok(Order::LargestGang),
+        "turn" => Ok(PolicyName::Muster),
+        "largest-gang" => Ok(PolicyName::LargestGang),
         _ => Err("the orders are turn and largest-gang".to_owned()),
     }
 }

@@ -24,6 +24,7 @@ pub mod quotas;
 pub mod rules;
 pub mod sets;
 pub mod stage;
+pub mod standing;
 pub mod submissions;
 pub mod sweeps;
 pub mod times;
@@ -50,6 +51,11 @@ macro_rules! compliance_suite {
                 several_asks_of_one_worker_share_its_room, slots_bound_a_worker, tags_are_required,
                 an_unregistered_claimer_takes_anything, stopping_work_still_takes_room,
                 work_that_cannot_fit_hides_nothing, a_batch_sees_what_it_released,
+            }
+            standing {
+                who_has_had_much_goes_behind_who_has_not, a_short_stop_costs_no_place,
+                time_is_counted_once_as_run_or_as_waited, a_gang_that_has_had_much_goes_behind_another,
+                an_edit_of_the_priority_moves_a_job,
             }
             dependencies {
                 no_dependencies_is_pending, dependencies_start_blocked_and_round_trip, claim_skips_blocked,

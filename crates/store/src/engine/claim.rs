@@ -51,7 +51,7 @@ pub(crate) async fn apply<T: Tx>(
         limits: gates.limits.clone(),
         ledger: gates.ledger().cloned(),
     };
-    for placement in place(&view, policy.knobs.scoring) {
+    for placement in place(&view, policy.scoring) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
         let (key, devices) = (desk.key(placement.worker), placement.devices);
@@ -161,6 +161,7 @@ fn candidate(job: &Job, gates: &Gates, now: Timestamp) -> Candidate {
     Candidate {
         id: job.id,
         priority: job.spec.priority,
+        rank: job.rank,
         seq: job.seq,
         limits: gates.of(&shape),
         seat: gates.seat(&shape),

@@ -29,19 +29,13 @@ mod workers;
 pub use read::read;
 
 use muster_domain::Timestamp;
-use muster_planner::Knobs;
+pub use muster_planner::policy::Policy;
 
 use crate::command::{Answer, Applied, Command};
 use crate::error::StoreError;
 use crate::faults::{self, Moment};
 use crate::tx::Tx;
 use work::Work;
-
-/// What an operator chooses about the verbs.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Policy {
-    pub knobs: Knobs,
-}
 
 /// The answers of a batch while it is worked on, by position.
 pub(crate) struct Answers(Vec<Option<Answer>>);
@@ -81,7 +75,7 @@ pub async fn apply<T: Tx>(
     commands: &[Command],
 ) -> Result<Applied, StoreError> {
     let mut answers = Answers::new(commands.len());
-    let mut work = Work::new(tx, now);
+    let mut work = Work::new(tx, policy, now);
     settle::lock_in_order(&mut work, commands).await?;
     workers::apply(&mut work, commands, &mut answers).await?;
     named::apply(&mut work, commands, &mut answers).await?;

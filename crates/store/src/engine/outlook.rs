@@ -43,7 +43,7 @@ pub(super) async fn look<T: Tx>(
     let mut waiting = gangs.to_vec();
     waiting.extend(blocked_heads(work, &mut views).await?);
     devices::read_for(work.tx, waiting.iter().map(|waiting| &waiting.unit.requirement), &mut views).await?;
-    waiting.sort_by_key(|waiting| waiting.unit.key(policy.knobs.order));
+    waiting.sort_by_key(|waiting| waiting.unit.key());
     waiting.truncate(UNITS);
     let mut found = muster_planner::Outlook::default();
     let mut named: HashMap<Unit, JobId> = HashMap::new();
@@ -51,7 +51,7 @@ pub(super) async fn look<T: Tx>(
         let held = work.tx.held_jobs(&ids).await?;
         named = held.iter().map(|job| (unit_of(job), job.id)).collect();
         let occupants = occupants(&held, &ids, now);
-        found = outlook(&views, &occupants, &waiting, policy.knobs, now);
+        found = outlook(&views, &occupants, &waiting, policy, now);
     }
     summary.stopped = stop(work, &found.stops, &named, &waiting).await?;
     let rooms = found.rooms.into_iter().filter_map(|(at, room)| Some((ids.get(at)?.clone(), room)));
@@ -86,6 +86,7 @@ fn single(job: &Job, shape: Shape, now: Timestamp) -> Waiting {
         least: 1,
         per_worker: 1,
         priority: job.spec.priority,
+        rank: job.rank,
         seq: job.seq,
         seat: None,
         fixed: shape.fixed,

@@ -103,9 +103,7 @@ async fn place<T: Tx>(
         ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
     let mut views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
     devices::read_for(work.tx, candidates.iter().map(|gang| &gang.requirement), &mut views).await?;
-    let knobs = policy.knobs;
-    let order = (knobs.scoring, knobs.order);
-    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, order);
+    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policy.scoring);
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
     // Those before a closed gate too: what opens it makes the next pass worth while.
@@ -137,6 +135,7 @@ pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Op
         least: membership.min.unwrap_or(gang.tasks).min(gang.tasks),
         per_worker: membership.per_worker,
         priority: first.spec.priority,
+        rank: first.rank,
         seq: first.seq,
         limits: gates.of(&shape),
         seat: gates.seat(&shape),

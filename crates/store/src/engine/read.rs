@@ -237,7 +237,7 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
     let (need, mut views) = (job.spec.requirement(), worker_views(tx).await?);
     devices::read_for(tx, [&need], &mut views).await?;
     // A read does not know the time, and so not when the job would end.
-    let turn = Turn::new(job.spec.priority, job.seq);
+    let turn = Turn::new(job.rank, job.seq);
     let entrant = Entrant { unit: Unit::Job(job.id), turn, need: &need.resources, ends: None };
     reasons.extend(explain(&need, &entrant, &views, ahead));
     reasons.extend(in_turn.flatten());

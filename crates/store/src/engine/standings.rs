@@ -99,7 +99,7 @@ fn first(ledger: &Ledger, own: &Shape, waiting: &[Shape]) -> Option<Reason> {
     let contender = |shape: &Shape, age: u64| {
         let seat = ledger.seat(shape.queue.as_ref())?;
         let need = ledger.row(&shape.requirement.resources);
-        Some(Contender { seat, priority: 0, age, need, jobs: 1 })
+        Some(Contender { seat, priority: 0, rank: 0, age, need, jobs: 1 })
     };
     let own = contender(own, 0)?;
     let mut before: BTreeMap<usize, ShareOf> = BTreeMap::new();

@@ -1,6 +1,5 @@
 //! The tables of the memory store and the indexes that keep its primitives off finished jobs.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
@@ -9,7 +8,7 @@ use muster_domain::{
 };
 
 /// The place of a pending job in its shape's queue.
-pub(super) type QueueKey = (Reverse<i32>, u64, JobId);
+pub(super) type QueueKey = (i64, u64, JobId);
 
 /// Everything the store keeps.
 #[derive(Debug, Default)]
@@ -54,7 +53,7 @@ pub(super) struct Data {
 }
 
 pub(super) fn queue_key(job: &Job) -> QueueKey {
-    (Reverse(job.spec.priority), job.seq, job.id)
+    (job.rank, job.seq, job.id)
 }
 
 impl Data {

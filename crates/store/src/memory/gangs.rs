@@ -1,6 +1,5 @@
 //! Gangs in memory: found by the tasks that each has.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::{GangId, Job, JobId, Phase, Status, Timestamp, WorkerId};
@@ -34,7 +33,7 @@ fn waiting(data: &Data, gang: GangId) -> Option<WaitingGang> {
 pub(super) fn all_waiting(data: &Data, limit: usize) -> Vec<WaitingGang> {
     let mut found: Vec<WaitingGang> =
         data.waiting_gangs.iter().filter_map(|gang| waiting(data, *gang)).collect();
-    let key = |gang: &WaitingGang| (Reverse(gang.first.spec.priority), gang.first.seq);
+    let key = |gang: &WaitingGang| (gang.first.rank, gang.first.seq);
     found.sort_unstable_by_key(key);
     found.truncate(limit);
     found

@@ -224,6 +224,9 @@ impl Intake {
             return Ok(());
         }
         name_shapes(work, &mut self.jobs).await?;
+        for job in &mut self.jobs {
+            job.rank = work.policy.rank_of(job);
+        }
         work.tx.insert_jobs(&mut self.jobs).await?;
         if !self.edges.is_empty() {
             work.tx.insert_edges(&self.edges).await?;

@@ -80,7 +80,7 @@ pub(super) async fn warnings<T: Tx>(
     let remark = |need: &Requirement| -> Vec<String> {
         // Whoever asks, only what no worker could ever hold is of interest.
         let anyone = Unit::Job(JobId::from_random([0; 16]));
-        let turn = Turn::new(i32::MAX, 0);
+        let turn = Turn::new(i64::MIN, 0);
         let entrant = Entrant { unit: anyone, turn, need: &need.resources, ends: None };
         let reasons = muster_planner::explain(need, &entrant, &workers, 0).into_iter();
         reasons

@@ -1,0 +1,10 @@
+-- The place of a job in the line, as the policy gives it, and what it has had so far. Jobs that are there
+-- already keep their order: by priority, and none of them has had any service.
+ALTER TABLE jobs ADD COLUMN rank INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN waited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+UPDATE jobs SET rank = ((2147483647 - priority) << 8) | 1 WHERE done_at IS NULL;
+DROP INDEX jobs_pending;
+CREATE INDEX jobs_pending ON jobs (shape, rank, seq, gang_id, queue) WHERE status = 'pending';
+CREATE INDEX jobs_pinned ON jobs (seq) WHERE pinned = 1;
