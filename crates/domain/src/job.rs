@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::devices::Grant;
 use crate::ids::{JobId, Lease, SetId, WorkerId};
+use crate::kept_room::Unit;
 use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, Hold, Phase, Status};
 use crate::rule::Ended;
@@ -127,6 +128,8 @@ pub struct Job {
     pub claim_key: Option<Arc<str>>,
     /// The GPUs that it holds while it holds room, and those that it held last afterwards.
     pub devices: Option<Grant>,
+    /// In whose favour it was stopped, until it runs again: it does not stop that one in turn.
+    pub stopped_for: Option<Unit>,
     /// The stored name of the spec's shape.
     pub shape: ShapeId,
     /// How long it has held its place running, over all attempts that have ended.
@@ -170,6 +173,7 @@ impl Job {
             last_worker: None,
             claim_key: None,
             devices: None,
+            stopped_for: None,
             shape,
             served: Span::ZERO,
             waited: Span::ZERO,

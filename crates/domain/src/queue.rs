@@ -36,6 +36,10 @@ pub struct Queue {
     /// Whoever starts jobs of such a queue holds the lock of this tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<QueueName>,
+    /// It is about to get back what it lent: meanwhile nobody in its tree borrows, so that what others give up
+    /// is not taken again before there is enough of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_back: bool,
 }
 
 impl Queue {
@@ -49,6 +53,7 @@ impl Queue {
             filled_at: Timestamp::default(),
             terms: Terms::default(),
             tree: None,
+            takes_back: false,
         }
     }
 

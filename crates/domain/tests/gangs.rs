@@ -80,7 +80,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         9 => Trigger::Overrun,
         10 => Trigger::ExitPresumed,
         11 if kind > 200 => Trigger::Cancel { message: None },
-        _ => Trigger::Preempt { message: None },
+        _ => Trigger::Preempt { message: None, in_favour_of: None },
     }
 }
 

@@ -114,7 +114,7 @@ fn named_triggers() -> Vec<(&'static str, Trigger)> {
         ("deadline", Trigger::Expire),
         ("ran too long", Trigger::Overrun),
         ("cancel", cancel()),
-        ("preempt", Trigger::Preempt { message: None }),
+        ("preempt", Trigger::Preempt { message: None, in_favour_of: None }),
         ("retry", Trigger::Retry { needs: Needs::default() }),
     ]
 }

@@ -1,91 +1,289 @@
-//! Who has to stop so that more important work can start.
+//! Who has to stop so that other work can start, by the rules of [`crate::policy`].
 //!
-//! Guarantees: only those are chosen that were offered; after they are gone the work fits, as the same
-//! placement sees it that will place it; none of them could be spared without the others; nobody is chosen
-//! when stopping all of them would not help.
+//! Guarantees: only those are chosen that may be stopped for it; after they are gone the work fits, as the same
+//! placement sees it that will place it, and the quota of its queue lets it start; none of them could be spared
+//! without the others; nobody is chosen when stopping all of them would not help; what is taken back for an
+//! owner of quota does not turn shares round.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{Grant, KeptRoom, Resources, Unit};
+use muster_domain::{Grant, KeptRoom, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
+use crate::policy::{Cause, Party, Trial, Victim, cause, choose};
 use crate::prospect;
+use crate::quota::Ledger;
+use crate::reclaim::Stake;
 use crate::score::Scoring;
 
-/// Work that runs and may be stopped.
+/// A GPU counts as much as the cores that usually come with it, in thousandths of a core.
+const GPU: u64 = 16_000;
+
+/// How much is lost with each second that these are held in vain, in thousandths of a core.
+pub fn size(held: &Resources) -> u64 {
+    if held.gpus > 0 { held.gpus.saturating_mul(GPU) } else { held.cpu_millis.max(1) }
+}
+
+/// Work that runs: a job outside gangs, or all tasks of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Victim {
+pub(crate) struct Tenant {
     pub unit: Unit,
     pub priority: i32,
-    /// Uses more than its queue owns.
-    pub borrows: bool,
-    /// What its stop would waste, in resources times seconds.
+    pub level: u8,
+    /// Has waited for very long before, and is not stopped for reasons of level.
+    pub pinned: bool,
+    /// What its stop would waste, as [`crate::policy::cost`] counts it.
     pub cost: u64,
+    /// Since when the last of its tasks runs.
+    pub since: Timestamp,
+    pub(crate) stake: Option<Stake>,
     /// What it holds: position of the worker, amounts and GPUs, once for each task.
     pub holds: Vec<(usize, Resources, Option<Grant>)>,
 }
 
-impl Victim {
-    pub(crate) const fn new(unit: Unit, priority: i32) -> Self {
-        Self { unit, priority, borrows: false, cost: 0, holds: Vec::new() }
-    }
-
-    /// Sorts first who is stopped first.
-    fn key(&self) -> (i32, bool, u64, usize, Unit) {
-        (self.priority, !self.borrows, self.cost, self.holds.len(), self.unit)
-    }
+/// What comes, as far as others may have to stop for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    pub(crate) unit: &'a GangCandidate,
+    pub(crate) stake: Option<&'a Stake>,
+    /// The one that its standing counts with: the first, for what is pinned.
+    pub(crate) level: u8,
+    /// In whose favour it was stopped: that one is not stopped for it.
+    pub(crate) stopped_for: Option<Unit>,
 }
 
-/// Who stops, and the room that comes of it.
+/// Where stops are tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) workers: &'a [WorkerView],
+    pub(crate) tenants: &'a BTreeMap<Unit, Tenant>,
+    pub(crate) ledger: Option<&'a Ledger>,
+    pub(crate) scoring: Scoring,
+    pub(crate) by_level: bool,
+    /// The most that stops may waste that priority does not demand.
+    pub(crate) allowed: u64,
+}
+
+/// Who stops and why, and the room that comes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeRoom<V = usize> {
-    /// Positions in the list of victims, or their names, in the order in which they were chosen.
-    pub victims: Vec<V>,
+pub(crate) struct MadeRoom {
+    pub(crate) victims: Vec<Victim<Unit>>,
     /// The room to keep until it is there, by position of the worker.
-    pub rooms: BTreeMap<usize, KeptRoom>,
+    pub(crate) rooms: BTreeMap<usize, KeptRoom>,
 }
 
-/// Chooses the victims for a unit; `None` when it would not fit even without all of them.
-pub fn make_room(
-    workers: &[WorkerView],
-    unit: &GangCandidate,
-    victims: &[Victim],
-    scoring: Scoring,
-) -> Option<MadeRoom> {
-    let mut line: Vec<usize> = (0..victims.len()).collect();
-    line.sort_by_key(|index| victims[*index].key());
-    let places =
-        |chosen: &[usize]| prospect::places(&without(workers, victims, chosen), unit, scoring).is_some();
-    if !places(&line) {
-        return None;
+/// Chooses the victims for a unit; `None` when it would not fit even without all that may be stopped for it.
+pub(crate) fn make_room(scene: &Scene<'_>, incoming: &Incoming<'_>) -> Option<MadeRoom> {
+    let mut sketch = Sketch::new(scene, incoming);
+    if let Some(places) = sketch.places() {
+        return Some(MadeRoom { victims: Vec::new(), rooms: sketch.rooms(&places) });
     }
-    // More victims never leave less room, so that the shortest sufficient beginning can be searched for.
-    let (mut short, mut long) = (0, line.len());
-    while short < long {
-        let middle = usize::midpoint(short, long);
-        if places(&line[..middle]) { long = middle } else { short = middle + 1 }
-    }
-    let mut chosen = line[..long].to_vec();
-    for spared in (0..chosen.len()).rev() {
-        let mut fewer = chosen.clone();
-        fewer.remove(spared);
-        if places(&fewer) {
-            chosen = fewer;
+    let all = candidates(scene, incoming, &sketch);
+    let Some(comes) = incoming.stake.filter(|_| all.iter().any(|victim| victim.cause == Cause::Quota)) else {
+        let victims = choose(&mut sketch, &all, scene.allowed)?;
+        let places = sketch.places()?;
+        return Some(MadeRoom { victims, rooms: sketch.rooms(&places) });
+    };
+    // First those that may all be stopped one after the other; then any, who are asked for afterwards.
+    let ledger = scene.ledger?;
+    for line in [in_turn(ledger, comes, scene.tenants, &all), all] {
+        let mut sketch = Sketch::new(scene, incoming);
+        let Some(victims) = choose(&mut sketch, &line, scene.allowed) else { continue };
+        let Some(places) = sketch.places() else { continue };
+        if are_taken_back(ledger, comes, scene.tenants, &victims) {
+            return Some(MadeRoom { victims, rooms: sketch.rooms(&places) });
         }
     }
-    let rooms = prospect::rooms(&without(workers, victims, &chosen), unit, scoring, None)?;
-    Some(MadeRoom { victims: chosen, rooms })
+    None
 }
 
-fn without(workers: &[WorkerView], victims: &[Victim], gone: &[usize]) -> Vec<WorkerView> {
-    let mut left = workers.to_vec();
-    for (worker, held, devices) in gone.iter().flat_map(|victim| &victims[*victim].holds) {
-        if let Some(worker) = left.get_mut(*worker) {
-            worker.leave(held, devices.as_ref());
+/// All whose stop is allowed and may be of help, in the order in which they are taken.
+fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -> Vec<Victim<Unit>> {
+    let lacks_quota = sketch.most() < incoming.unit.fewest();
+    let useful: Vec<bool> =
+        scene.workers.iter().map(|worker| worker.capacity_ever(&incoming.unit.requirement, 1) > 0).collect();
+    let owns = |stake: Option<&Stake>| {
+        let (ledger, stake) = (scene.ledger?, stake?);
+        Some(ledger.is_own(stake))
+    };
+    let comes_own = owns(incoming.stake).unwrap_or(true);
+    let victim = |tenant: &Tenant| {
+        let related = scene
+            .ledger
+            .zip(incoming.stake.zip(tenant.stake.as_ref()))
+            .filter(|(ledger, (a, b))| ledger.are_related(a.seat, b.seat));
+        let helps = tenant.holds.iter().any(|(worker, ..)| useful.get(*worker).copied().unwrap_or(false));
+        if incoming.stopped_for == Some(tenant.unit) || !(helps || lacks_quota && related.is_some()) {
+            return None;
+        }
+        let borrows = related.is_some_and(|(ledger, (_, runs))| ledger.borrows(runs));
+        let seat = |stake: Option<&Stake>| stake.map_or(u32::MAX, |stake| stake.seat as u32);
+        let comes = Party {
+            priority: incoming.unit.priority,
+            level: incoming.level,
+            pinned: false,
+            queue: seat(incoming.stake),
+            borrows: related.is_some() && !comes_own,
+        };
+        let runs = Party {
+            priority: tenant.priority,
+            level: tenant.level,
+            pinned: tenant.pinned,
+            queue: seat(tenant.stake.as_ref()),
+            borrows,
+        };
+        let cause = cause(comes, runs, scene.by_level)?;
+        Some(Victim {
+            priority: tenant.priority,
+            owns: !borrows,
+            level: Reverse(tenant.level),
+            cost: tenant.cost,
+            since: Reverse(tenant.since),
+            unit: tenant.unit,
+            cause,
+        })
+    };
+    let mut found: Vec<Victim<Unit>> = scene.tenants.values().filter_map(victim).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The candidates without those that may not be taken back once the others before them are; of borrowers of one
+/// priority, the queue with the largest share gives first.
+fn in_turn(
+    ledger: &Ledger,
+    comes: &Stake,
+    tenants: &BTreeMap<Unit, Tenant>,
+    all: &[Victim<Unit>],
+) -> Vec<Victim<Unit>> {
+    let mut ledger = ledger.clone();
+    let mut line = Vec::with_capacity(all.len());
+    let stake = |victim: &Victim<Unit>| tenants.get(&victim.unit).and_then(|tenant| tenant.stake.as_ref());
+    for group in all.chunk_by(|one, next| (one.priority, one.owns) == (next.priority, next.owns)) {
+        // Within a queue the order stays; the next of each is looked at.
+        let mut lanes: BTreeMap<Option<usize>, Vec<&Victim<Unit>>> = BTreeMap::new();
+        for victim in group.iter().rev() {
+            lanes
+                .entry(stake(victim).filter(|_| !victim.owns).map(|stake| stake.seat))
+                .or_default()
+                .push(victim);
+        }
+        while let Some(seat) = lanes
+            .keys()
+            .copied()
+            .max_by_key(|seat| (seat.map(|seat| ledger.share(seat, &[], 0)), Reverse(*seat)))
+        {
+            let lane = lanes.entry(seat).or_default();
+            let next = lane.pop();
+            if lane.is_empty() {
+                lanes.remove(&seat);
+            }
+            let Some(victim) = next else { continue };
+            let Some(runs) = stake(victim) else {
+                line.push(*victim);
+                continue;
+            };
+            if victim.cause != Cause::Quota || ledger.may_take_back(comes, runs) {
+                ledger.leave(runs);
+                line.push(*victim);
+            }
         }
     }
-    left
+    line
+}
+
+/// Whether each of these may be taken back, one after the other.
+fn are_taken_back(
+    ledger: &Ledger,
+    comes: &Stake,
+    tenants: &BTreeMap<Unit, Tenant>,
+    victims: &[Victim<Unit>],
+) -> bool {
+    let mut ledger = ledger.clone();
+    victims.iter().all(|victim| {
+        let Some(runs) = tenants.get(&victim.unit).and_then(|tenant| tenant.stake.as_ref()) else {
+            return true;
+        };
+        let allowed = victim.cause != Cause::Quota || ledger.may_take_back(comes, runs);
+        ledger.leave(runs);
+        allowed
+    })
+}
+
+/// The workers and the quotas as they would be without some of what runs.
+struct Sketch<'a> {
+    scene: &'a Scene<'a>,
+    incoming: &'a Incoming<'a>,
+    left: Vec<WorkerView>,
+    ledger: Option<Ledger>,
+    /// Who is gone from each worker.
+    gone: BTreeMap<usize, BTreeSet<Unit>>,
+}
+
+impl<'a> Sketch<'a> {
+    fn new(scene: &'a Scene<'a>, incoming: &'a Incoming<'a>) -> Self {
+        let ledger = scene.ledger.filter(|_| incoming.stake.is_some()).cloned();
+        Self { scene, incoming, left: scene.workers.to_vec(), ledger, gone: BTreeMap::new() }
+    }
+
+    /// How many tasks the quota lets start.
+    fn most(&self) -> u32 {
+        let stake = self.ledger.as_ref().zip(self.incoming.stake);
+        stake.map_or(u32::MAX, |(ledger, stake)| ledger.room(stake.seat, &stake.need, stake.fixed))
+    }
+
+    fn places(&self) -> Option<Vec<usize>> {
+        prospect::places(&self.left, self.incoming.unit, self.scene.scoring, self.most())
+    }
+
+    fn rooms(&self, places: &[usize]) -> BTreeMap<usize, KeptRoom> {
+        prospect::rooms(&self.left, self.incoming.unit, places, None)
+    }
+
+    /// Works out anew what is left of the workers of a unit.
+    fn settle(&mut self, tenant: &Tenant) {
+        for (worker, ..) in &tenant.holds {
+            let Some(left) = self.left.get_mut(*worker) else { continue };
+            left.clone_from(&self.scene.workers[*worker]);
+            let gone = self.gone.get(worker).into_iter().flatten();
+            for unit in gone.filter_map(|unit| self.scene.tenants.get(unit)) {
+                let here = unit.holds.iter().filter(|(at, ..)| at == worker);
+                here.for_each(|(_, held, devices)| left.leave(held, devices.as_ref()));
+            }
+        }
+    }
+}
+
+impl Trial<Unit> for Sketch<'_> {
+    fn stop(&mut self, unit: Unit) {
+        let Some(tenant) = self.scene.tenants.get(&unit) else { return };
+        for (worker, ..) in &tenant.holds {
+            self.gone.entry(*worker).or_default().insert(unit);
+        }
+        self.settle(tenant);
+        if let Some((ledger, stake)) = self.ledger.as_mut().zip(tenant.stake.as_ref()) {
+            ledger.leave(stake);
+        }
+    }
+
+    fn restore(&mut self, unit: Unit) {
+        let Some(tenant) = self.scene.tenants.get(&unit) else { return };
+        for (worker, ..) in &tenant.holds {
+            if let Some(gone) = self.gone.get_mut(worker) {
+                gone.remove(&unit);
+            }
+        }
+        self.settle(tenant);
+        if let Some((ledger, stake)) = self.ledger.as_mut().zip(tenant.stake.as_ref()) {
+            ledger.enter(stake);
+        }
+    }
+
+    fn fits(&self) -> bool {
+        self.places().is_some()
+    }
 }
 
 #[cfg(test)]

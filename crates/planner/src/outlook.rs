@@ -1,8 +1,9 @@
 //! What is done for work that does not fit: who stops for it, which room is kept for it, when it will start.
 //!
-//! Guarantees: nobody is stopped for work of the same or a lower priority, before it ran for a while, or when
-//! stopping it does not help; room that comes free anyway is waited for; one unit at a time holds room on the
-//! strength of foreseen ends alone; a worker keeps room for one unit.
+//! Guarantees: nobody is stopped but for a reason of [`crate::policy::cause`], before it ran for a while, for
+//! whom stopped for it, or when stopping it does not help; stops that priority does not demand waste no more than is allowed;
+//! room that comes free anyway is waited for; one unit at a time holds room on the strength of foreseen ends
+//! alone; a worker keeps room for one unit; room is kept for nobody whose quota does not let it start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +11,21 @@ use muster_domain::{KeptRoom, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
-use crate::make_room::{MadeRoom, Victim, make_room};
-use crate::policy::Policy;
-use crate::prospect::{self, Occupant, prospect};
+use crate::make_room::{Incoming, MadeRoom, Scene, Tenant, make_room, size};
+use crate::policy::{Cause, Policy, cost};
+use crate::prospect::{Occupant, prospect};
+use crate::quota::Ledger;
+use crate::reclaim::Stake;
 
 /// A unit that waits, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     pub unit: GangCandidate,
     pub since: Timestamp,
+    /// Of the service that it has had; the first, for what has waited for very long.
+    pub level: u8,
+    /// In whose favour it was stopped. That one is not stopped for it.
+    pub stopped_for: Option<Unit>,
 }
 
 /// A unit that stops so that another one can start.
@@ -26,6 +33,18 @@ pub struct Waiting {
 pub struct Stop {
     pub victim: Unit,
     pub incoming: Unit,
+    pub cause: Cause,
+}
+
+/// The cluster as a look sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    pub workers: &'a [WorkerView],
+    pub occupants: &'a [Occupant],
+    /// What queues have and use, where one of those in play shares with others.
+    pub ledger: Option<&'a Ledger>,
+    /// The most that stops may waste that priority does not demand, as [`crate::policy::cost`] counts it.
+    pub allowed: u64,
 }
 
 /// What follows from a look at the cluster.
@@ -34,28 +53,18 @@ pub struct Outlook {
     /// By position of the worker. All other workers keep nothing.
     pub rooms: BTreeMap<usize, KeptRoom>,
     pub stops: Vec<Stop>,
+    /// What was wasted of what is allowed.
+    pub wasted: u64,
+    /// Queues for whose own work room is made: until it starts nobody else should borrow in their trees. By place
+    /// in the ledger.
+    pub taking_back: BTreeSet<usize>,
 }
 
 /// Looks at those that did not fit, in the order in which they go.
-pub fn outlook(
-    workers: &[WorkerView],
-    occupants: &[Occupant],
-    waiting: &[Waiting],
-    policy: Policy,
-    now: Timestamp,
-) -> Outlook {
+pub fn outlook(sight: Sight<'_>, waiting: &[Waiting], policy: Policy, now: Timestamp) -> Outlook {
     let mut line: Vec<&Waiting> = waiting.iter().collect();
     line.sort_by_key(|waiting| waiting.unit.key());
-    let free = workers.iter().map(|worker| WorkerView { kept: None, ..worker.clone() }).collect();
-    let mut look = Look {
-        free,
-        occupants,
-        leaving: BTreeSet::new(),
-        held: false,
-        policy,
-        now,
-        found: Outlook::default(),
-    };
+    let mut look = Look::new(sight, policy, now);
     for waiting in line {
         look.consider(waiting);
     }
@@ -65,7 +74,11 @@ pub fn outlook(
 struct Look<'a> {
     /// The workers, those without a name that keep room for somebody already.
     free: Vec<WorkerView>,
-    occupants: &'a [Occupant],
+    sight: Sight<'a>,
+    /// Who may be stopped.
+    tenants: BTreeMap<Unit, Tenant>,
+    /// The quotas without those who stop, and with those for whom room is kept.
+    ledger: Option<Ledger>,
     /// Who was chosen to stop.
     leaving: BTreeSet<Unit>,
     /// Whether somebody holds room on the strength of foreseen ends.
@@ -75,27 +88,95 @@ struct Look<'a> {
     found: Outlook,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    fn new(sight: Sight<'a>, policy: Policy, now: Timestamp) -> Self {
+        let free = sight.workers.iter().map(|worker| WorkerView { kept: None, ..worker.clone() }).collect();
+        let mut ledger = sight.ledger.cloned();
+        if let Some(ledger) = &mut ledger {
+            for one in sight.occupants.iter().filter(|one| one.stopping) {
+                if let Some(stake) = stake(ledger, one) {
+                    ledger.leave(&stake);
+                }
+            }
+        }
+        let mut look = Self {
+            free,
+            sight,
+            tenants: BTreeMap::new(),
+            ledger,
+            leaving: BTreeSet::new(),
+            held: false,
+            policy,
+            now,
+            found: Outlook::default(),
+        };
+        if policy.preempt {
+            look.tenants = look.who_may_stop();
+        }
+        look
+    }
+
+    /// Those that may be stopped at all: each as a whole.
+    fn who_may_stop(&self) -> BTreeMap<Unit, Tenant> {
+        let mut tenants: BTreeMap<Unit, Tenant> = BTreeMap::new();
+        let mut spared: BTreeSet<Unit> = BTreeSet::new();
+        for one in self.sight.occupants {
+            let Some(since) = one.since.filter(|_| self.may_stop(one)) else {
+                spared.insert(one.unit);
+                continue;
+            };
+            let unsaved = self.now.since(one.saved.unwrap_or(since).max(since));
+            let tenant = tenants.entry(one.unit).or_insert_with(|| Tenant {
+                unit: one.unit,
+                priority: one.priority,
+                level: one.level,
+                pinned: one.pinned,
+                cost: 0,
+                since,
+                stake: self
+                    .ledger
+                    .as_ref()
+                    .and_then(|ledger| stake(ledger, one))
+                    .map(|stake| Stake { jobs: 0, ..stake }),
+                holds: Vec::new(),
+            });
+            tenant.since = tenant.since.max(since);
+            tenant.cost = tenant.cost.saturating_add(cost(size(&one.held), unsaved, self.policy.restart));
+            if let Some(stake) = &mut tenant.stake {
+                stake.jobs += 1;
+            }
+            tenant.holds.push((one.worker, one.held.clone(), one.devices.clone()));
+        }
+        tenants.retain(|unit, _| !spared.contains(unit));
+        tenants
+    }
+
+    fn may_stop(&self, one: &Occupant) -> bool {
+        let ran = one.since.map(|since| self.now.since(since));
+        one.preemptible && !one.stopping && ran.is_some_and(|ran| ran >= self.policy.least_run)
+    }
+
     fn consider(&mut self, waiting: &Waiting) {
         let (unit, policy) = (&waiting.unit, self.policy);
-        let soon = self.soon();
-        if let Some(rooms) = prospect::rooms(&soon, unit, policy.scoring, None) {
-            self.keep(rooms);
-            return;
-        }
-        if let Some(MadeRoom { rooms, victims }) = self.make_room(&soon, unit) {
-            let stops = victims.iter().map(|victim| Stop { victim: *victim, incoming: unit.unit });
-            self.found.stops.extend(stops);
-            self.leaving.extend(victims);
-            self.keep(rooms);
+        let stake = self.ledger.as_ref().and_then(|ledger| incoming_stake(ledger, unit));
+        if let Some(made) = self.make_room(waiting, stake.as_ref()) {
+            self.stop(unit.unit, &made);
+            let tasks = made.rooms.values().map(|room| room.tasks).sum();
+            if let Some((ledger, stake)) = self.ledger.as_mut().zip(stake) {
+                if ledger.is_own(&stake) && ledger.bounds_any(&stake) {
+                    self.found.taking_back.insert(stake.seat);
+                }
+                ledger.enter(&Stake { jobs: tasks, ..stake });
+            }
+            self.keep(made.rooms);
             return;
         }
         let waited = self.now.since(waiting.since);
         let early = matches!(unit.unit, Unit::Job(_)) && waited < policy.patience;
-        if self.held || early {
+        if self.held || early || self.lacks_quota(unit, stake.as_ref()) {
             return;
         }
-        if let Some(found) = prospect(&self.free, self.occupants, unit, policy.scoring) {
+        if let Some(found) = prospect(&self.free, self.sight.occupants, unit, policy.scoring) {
             self.held = true;
             if found.at.is_some() || waited >= policy.pass_for {
                 self.keep(found.rooms);
@@ -103,11 +184,31 @@ impl Look<'_> {
         }
     }
 
+    fn lacks_quota(&self, unit: &GangCandidate, stake: Option<&Stake>) -> bool {
+        let room = self.ledger.as_ref().zip(stake);
+        room.is_some_and(|(ledger, stake)| ledger.room(stake.seat, &stake.need, stake.fixed) < unit.fewest())
+    }
+
+    /// The room that is there once those have gone who stop already, or who would have to.
+    fn make_room(&self, waiting: &Waiting, stake: Option<&Stake>) -> Option<MadeRoom> {
+        let soon = self.soon();
+        let scene = Scene {
+            workers: &soon,
+            tenants: &self.tenants,
+            ledger: self.ledger.as_ref(),
+            scoring: self.policy.scoring,
+            by_level: self.policy.preempt_by_level,
+            allowed: self.sight.allowed.saturating_sub(self.found.wasted),
+        };
+        let Waiting { unit, level, stopped_for, .. } = waiting;
+        make_room(&scene, &Incoming { unit, stake, level: *level, stopped_for: *stopped_for })
+    }
+
     /// The workers without those who stop already.
     fn soon(&self) -> Vec<WorkerView> {
         let mut soon = self.free.clone();
         let stops = |one: &&Occupant| one.stopping || self.leaving.contains(&one.unit);
-        for occupant in self.occupants.iter().filter(stops) {
+        for occupant in self.sight.occupants.iter().filter(stops) {
             if let Some(worker) = soon.get_mut(occupant.worker) {
                 worker.leave(&occupant.held, occupant.devices.as_ref());
             }
@@ -115,33 +216,18 @@ impl Look<'_> {
         soon
     }
 
-    fn make_room(&self, soon: &[WorkerView], unit: &GangCandidate) -> Option<MadeRoom<Unit>> {
-        if !self.policy.preempt {
-            return None;
-        }
-        let mut victims: BTreeMap<Unit, Victim> = BTreeMap::new();
-        let mut spared: BTreeSet<Unit> = BTreeSet::new();
-        for one in self.occupants.iter().filter(|one| one.priority < unit.priority) {
-            if !self.may_stop(one) {
-                spared.insert(one.unit);
+    fn stop(&mut self, incoming: Unit, made: &MadeRoom) {
+        for victim in &made.victims {
+            self.found.stops.push(Stop { victim: victim.unit, incoming, cause: victim.cause });
+            if victim.cause != Cause::Priority {
+                self.found.wasted = self.found.wasted.saturating_add(victim.cost);
             }
-            let victim = victims.entry(one.unit).or_insert_with(|| Victim::new(one.unit, one.priority));
-            victim.borrows |= one.borrows;
-            victim.cost = victim.cost.saturating_add(one.cost(self.now));
-            victim.holds.push((one.worker, one.held.clone(), one.devices.clone()));
+            self.leaving.insert(victim.unit);
+            let gone = self.tenants.remove(&victim.unit).and_then(|tenant| tenant.stake);
+            if let Some((ledger, stake)) = self.ledger.as_mut().zip(gone) {
+                ledger.leave(&stake);
+            }
         }
-        let victims: Vec<Victim> =
-            victims.into_values().filter(|victim| !spared.contains(&victim.unit)).collect();
-        let MadeRoom { victims: chosen, rooms } = make_room(soon, unit, &victims, self.policy.scoring)?;
-        Some(MadeRoom { victims: chosen.into_iter().map(|index| victims[index].unit).collect(), rooms })
-    }
-
-    fn may_stop(&self, one: &Occupant) -> bool {
-        let ran = one.since.map(|since| self.now.since(since));
-        one.preemptible
-            && !one.stopping
-            && !self.leaving.contains(&one.unit)
-            && ran.is_some_and(|ran| ran >= self.policy.least_run)
     }
 
     fn keep(&mut self, rooms: BTreeMap<usize, KeptRoom>) {
@@ -150,6 +236,16 @@ impl Look<'_> {
         }
         self.found.rooms.extend(rooms);
     }
+}
+
+/// What one that holds room counts for in the quotas.
+fn stake(ledger: &Ledger, one: &Occupant) -> Option<Stake> {
+    Some(Stake { seat: one.seat?, need: ledger.row(&one.held), jobs: 1, fixed: !one.preemptible })
+}
+
+fn incoming_stake(ledger: &Ledger, unit: &GangCandidate) -> Option<Stake> {
+    let need = ledger.row(&unit.requirement.resources);
+    Some(Stake { seat: unit.seat?, need, jobs: unit.tasks, fixed: unit.fixed })
 }
 
 #[cfg(test)]

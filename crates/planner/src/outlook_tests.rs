@@ -17,7 +17,7 @@ fn waits(name: u8, priority: i32, (tasks, gpus): (u32, u64)) -> Waiting {
         seq: u64::from(name),
         ..unit(tasks, gpus)
     };
-    Waiting { unit, since: at(0) }
+    Waiting { unit, since: at(0), level: 0, stopped_for: None }
 }
 
 fn runs(name: u8, priority: i32, on: usize, ends: Option<u64>) -> Occupant {
@@ -33,7 +33,12 @@ fn look(occupants: &[Occupant], waiting: &[Waiting]) -> Outlook {
             worker(name, 8, held)
         })
         .collect();
-    outlook(&workers, occupants, waiting, Policy::default(), at(100))
+    seen(&workers, occupants, waiting, 100)
+}
+
+fn seen(workers: &[WorkerView], occupants: &[Occupant], waiting: &[Waiting], now: u64) -> Outlook {
+    let sight = Sight { workers, occupants, ledger: None, allowed: u64::MAX };
+    outlook(sight, waiting, Policy::default(), at(now))
 }
 
 fn stopped(found: &Outlook) -> Vec<Unit> {
@@ -43,7 +48,7 @@ fn stopped(found: &Outlook) -> Vec<Unit> {
 #[test]
 fn what_is_less_important_makes_room_and_the_room_is_kept() {
     let found = look(&[runs(1, 0, 0, None), runs(2, 3, 1, None)], &[waits(9, 5, (1, 8))]);
-    assert_eq!(found.stops, [Stop { victim: job(1), incoming: job(9) }]);
+    assert_eq!(found.stops, [Stop { victim: job(1), incoming: job(9), cause: Cause::Priority }]);
     assert_eq!(found.rooms[&0].unit, job(9));
     // Nobody stops for an equal, and two that need the room do not get it twice.
     assert_eq!(stopped(&look(&[runs(1, 5, 0, None)], &[waits(9, 5, (2, 8))])), []);
@@ -85,6 +90,6 @@ fn one_whose_start_cannot_be_foreseen_is_passed_for_a_while() {
     let occupants = [runs(1, 0, 0, None), runs(2, 0, 1, Some(900))];
     assert!(look(&occupants, &[waits(8, 0, (2, 8))]).rooms.is_empty());
     let workers = [worker("a", 8, 8), worker("b", 8, 8)];
-    let found = outlook(&workers, &occupants, &[waits(8, 0, (2, 8))], Policy::default(), at(600));
+    let found = seen(&workers, &occupants, &[waits(8, 0, (2, 8))], 600);
     assert_eq!((found.rooms.len(), found.rooms[&0].until), (2, None));
 }

@@ -24,6 +24,8 @@ pub struct Occupant {
     /// Itself, or its gang.
     pub unit: Unit,
     pub priority: i32,
+    /// The place of its queue in the ledger, where one is kept.
+    pub seat: Option<usize>,
     /// Since when it runs; `None` when it does not run yet.
     pub since: Option<Timestamp>,
     /// When it saved its work last.
@@ -31,22 +33,10 @@ pub struct Occupant {
     /// It was told to stop.
     pub stopping: bool,
     pub preemptible: bool,
-    /// Uses more than its queue owns.
-    pub borrows: bool,
-}
-
-impl Occupant {
-    /// What would be lost if it stopped now: seconds since it saved its work, times what it holds.
-    pub(crate) fn cost(&self, now: Timestamp) -> u64 {
-        let unsaved = self.saved.max(self.since).map_or(0, |saved| now.since(saved).as_micros() / 1_000_000);
-        let weight = match (self.held.gpus, self.held.cpu_millis) {
-            (0, 0) => 1,
-            (0, millis) => millis.div_ceil(1000),
-            // A GPU counts as much as the cores that usually come with it.
-            (gpus, _) => gpus.saturating_mul(16),
-        };
-        unsaved.saturating_mul(weight)
-    }
+    /// Of the service that its unit has had.
+    pub level: u8,
+    /// It waited for very long before, and is not stopped for reasons of level.
+    pub pinned: bool,
 }
 
 /// Where a unit will start.
@@ -68,10 +58,13 @@ pub fn prospect(
     let mut ends: Vec<Timestamp> = occupants.iter().filter_map(|occupant| occupant.ends).collect();
     ends.sort_unstable();
     ends.dedup();
-    let fits_at = |at: Timestamp| places(&left_at(workers, occupants, Some(at)), unit, scoring).is_some();
+    let fits_at =
+        |at: Timestamp| places(&left_at(workers, occupants, Some(at)), unit, scoring, u32::MAX).is_some();
     let index = ends.partition_point(|at| !fits_at(*at));
     let at = ends.get(index).copied();
-    let rooms = rooms(&left_at(workers, occupants, at), unit, scoring, at)?;
+    let left = left_at(workers, occupants, at);
+    let places = places(&left, unit, scoring, u32::MAX)?;
+    let rooms = rooms(&left, unit, &places, at);
     Some(Prospect { at, rooms })
 }
 
@@ -87,28 +80,29 @@ fn left_at(workers: &[WorkerView], occupants: &[Occupant], at: Option<Timestamp>
     left
 }
 
-pub(crate) fn places(workers: &[WorkerView], unit: &GangCandidate, scoring: Scoring) -> Option<Vec<usize>> {
-    let whole = GangCandidate { limits: Vec::new(), ..unit.clone() };
-    Pass::new(workers, &[], scoring).place(&whole, u32::MAX)
-}
-
-/// The room that the unit takes on these workers.
-pub(crate) fn rooms(
+/// The workers of the unit's tasks, of which no more than `most` may start.
+pub(crate) fn places(
     workers: &[WorkerView],
     unit: &GangCandidate,
     scoring: Scoring,
+    most: u32,
+) -> Option<Vec<usize>> {
+    let whole = GangCandidate { limits: Vec::new(), ..unit.clone() };
+    Pass::new(workers, &[], scoring).place(&whole, most)
+}
+
+/// The room that the unit takes on these workers, with a task on each of `places`.
+pub(crate) fn rooms(
+    workers: &[WorkerView],
+    unit: &GangCandidate,
+    places: &[usize],
     until: Option<Timestamp>,
-) -> Option<BTreeMap<usize, KeptRoom>> {
+) -> BTreeMap<usize, KeptRoom> {
     let mut tasks: BTreeMap<usize, u32> = BTreeMap::new();
-    for worker in places(workers, unit, scoring)? {
-        *tasks.entry(worker).or_default() += 1;
+    for worker in places {
+        *tasks.entry(*worker).or_default() += 1;
     }
-    Some(
-        tasks
-            .into_iter()
-            .map(|(worker, tasks)| (worker, room(&workers[worker], unit, tasks, until)))
-            .collect(),
-    )
+    tasks.into_iter().map(|(worker, tasks)| (worker, room(&workers[worker], unit, tasks, until))).collect()
 }
 
 fn room(worker: &WorkerView, unit: &GangCandidate, tasks: u32, until: Option<Timestamp>) -> KeptRoom {

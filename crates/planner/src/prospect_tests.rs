@@ -53,7 +53,9 @@ pub(crate) fn occupant(worker: usize, held: u64, ends: Option<u64>) -> Occupant 
         saved: None,
         stopping: false,
         preemptible: true,
-        borrows: false,
+        seat: None,
+        level: 0,
+        pinned: false,
     }
 }
 
@@ -108,7 +110,7 @@ proptest! {
         prop_assert_eq!(found.is_some(), tasks as usize <= workers.len());
         let Some(found) = found else { return Ok(()) };
         let earliest = (0..60).map(at).find(|at| {
-            places(&left_at(&workers, &occupants, Some(*at)), &unit, Scoring::BestFit).is_some()
+            places(&left_at(&workers, &occupants, Some(*at)), &unit, Scoring::BestFit, u32::MAX).is_some()
         });
         // A moment without an end has the room of the end before it; now is the time of none.
         if let Some(earliest) = earliest.filter(|earliest| *earliest > at(0)) {

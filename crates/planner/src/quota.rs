@@ -53,6 +53,8 @@ pub(crate) struct Seat {
     pub(crate) house_fixed: Row,
     pub(crate) jobs: u64,
     pub(crate) jobs_below: u64,
+    /// Of a root: a queue of the tree takes back what it lent, and nobody borrows.
+    closed: bool,
 }
 
 /// What all queues have and use.
@@ -86,6 +88,10 @@ impl Ledger {
             }
         }
         ledger.bring_along(queues);
+        for seat in (0..queues.len()).filter(|seat| queues[*seat].takes_back) {
+            let root = ledger.seats[seat].root;
+            ledger.seats[root].closed = true;
+        }
         for held in held {
             let seat = ledger.seat_or_add(held.queue.as_ref());
             ledger.take(seat, &ledger.row(&held.need), held.fixed, held.jobs);
@@ -103,6 +109,11 @@ impl Ledger {
             self.slots = self.slots.saturating_add(u64::from(slots.unwrap_or(0)));
         }
         self
+    }
+
+    /// The name of the queue at a place; `None` for jobs without a queue.
+    pub fn name(&self, seat: usize) -> Option<&QueueName> {
+        self.seats.get(seat)?.name.as_ref()
     }
 
     /// The place of a queue.
@@ -141,6 +152,7 @@ impl Ledger {
             house_fixed: zero(),
             jobs: 0,
             jobs_below: 0,
+            closed: false,
         });
         self.names.insert(name, seat);
         seat
@@ -241,9 +253,15 @@ impl Ledger {
     }
 
     fn may_take(&self, seat: usize, place: usize, fixed: bool) -> u64 {
-        let available = self.available(seat, place);
-        if fixed && available != u64::MAX {
-            return available.min(self.own_left(seat, place, |owner| owner.house_fixed[place]));
+        let mut available = self.available(seat, place);
+        if available == u64::MAX {
+            return available;
+        }
+        if fixed {
+            available = available.min(self.own_left(seat, place, |owner| owner.house_fixed[place]));
+        }
+        if self.seats[self.seats[seat].root].closed {
+            available = available.min(self.own_left(seat, place, |owner| owner.house[place]));
         }
         available
     }
@@ -282,13 +300,40 @@ impl Ledger {
         }
     }
 
+    /// Counts jobs that end: the reverse of [`Self::take`].
+    pub fn give_back(&mut self, seat: usize, need: &[u64], fixed: bool, jobs: u32) {
+        let less = |sum: &mut u64, amount: u64| *sum = sum.saturating_sub(amount);
+        for (place, need) in need.iter().enumerate() {
+            let amount = need.saturating_mul(u64::from(jobs));
+            less(&mut self.seats[seat].own[place], amount);
+            if let Some(owner) = self.seats[seat].owner[place] {
+                less(&mut self.seats[owner].house[place], amount);
+                less(&mut self.seats[owner].house_fixed[place], if fixed { amount } else { 0 });
+            }
+            let (mut at, mut drawn) = (Some(seat), amount);
+            while let Some(seat) = at.map(|at| &mut self.seats[at]) {
+                let before = seat.drawn[place].saturating_sub(seat.kept[place]);
+                less(&mut seat.drawn[place], drawn);
+                drawn = before - seat.drawn[place].saturating_sub(seat.kept[place]);
+                less(&mut seat.used_below[place], amount);
+                at = seat.parent;
+            }
+        }
+        let jobs = u64::from(jobs);
+        less(&mut self.seats[seat].jobs, jobs);
+        let way: Vec<usize> = self.way_up(seat).collect();
+        for seat in way {
+            less(&mut self.seats[seat].jobs_below, jobs);
+        }
+    }
+
     /// What a queue uses beyond its own, of the kinds that its tree bounds: what the owners may ask back.
     pub fn over_quota(&self, seat: usize) -> Amounts {
         let over = self.bounded(seat).map(|place| (self.dimensions[place].clone(), self.over(seat, place)));
         over.filter(|(_, over)| *over > 0).collect()
     }
 
-    fn over(&self, seat: usize, place: usize) -> u64 {
+    pub(crate) fn over(&self, seat: usize, place: usize) -> u64 {
         let this = &self.seats[seat];
         let owner = this.owner[place].map(|owner| &self.seats[owner]);
         let over = owner.map(|owner| owner.house[place].saturating_sub(owner.nominal[place]));

@@ -46,7 +46,7 @@ impl Ledger {
     }
 
     /// The share of a queue's own jobs, which stand beside the queues below it.
-    fn own_share(&self, seat: usize, more: &[u64], jobs: u32) -> Share {
+    pub(crate) fn own_share(&self, seat: usize, more: &[u64], jobs: u32) -> Share {
         let this = &self.seats[seat];
         let part = Part { used: &this.own, nominal: &this.nominal, jobs: this.jobs, weight: 1000 };
         self.measure(seat, &part, more, jobs)

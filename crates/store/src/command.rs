@@ -9,6 +9,8 @@ use muster_domain::{
     Worker, WorkerId,
 };
 
+use muster_planner::policy::Cause;
+
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
 
 /// One job of a submission. The id is made at the edge.
@@ -110,11 +112,33 @@ pub struct PlanSummary {
     /// Gangs that wait for room.
     pub waiting: u32,
     /// Units that were told to stop for others.
-    pub stopped: u32,
+    pub stopped: Stopped,
     /// Workers that keep room.
     pub keeping: u32,
     /// When a reservation can become overdue or a pause before a new round ends.
     pub next_due: Option<Timestamp>,
+}
+
+/// How many units were told to stop for others, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stopped {
+    pub priority: u32,
+    pub quota: u32,
+    pub level: u32,
+}
+
+impl Stopped {
+    pub const fn count(&mut self, cause: Cause) {
+        match cause {
+            Cause::Priority => self.priority += 1,
+            Cause::Quota => self.quota += 1,
+            Cause::Level => self.level += 1,
+        }
+    }
+
+    pub const fn all(self) -> u32 {
+        self.priority + self.quota + self.level
+    }
 }
 
 /// The bytes of a checkpoint, or the file that they were put into.

@@ -21,8 +21,8 @@ pub mod webhooks;
 
 pub use command::{
     Answer, Applied, Ask, Claimed, Command, Content, DrainCause, GangNote, GangStep, HeartbeatReply, Input,
-    NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Submit, Submitted,
-    Sweep, SweepSummary, TermsChange, Wake,
+    NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Stopped, Submit,
+    Submitted, Sweep, SweepSummary, TermsChange, Wake,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;

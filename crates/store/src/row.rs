@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use muster_domain::{
     ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase,
-    ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Timestamp, Worker, WorkerId,
+    ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Timestamp, Unit, Worker,
+    WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -99,6 +100,8 @@ struct Extra {
     claim_key: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     devices: Option<Grant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_for: Option<Unit>,
     /// When an exit of a stopping job was reported by somebody who could not prove it.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_reported_at: Option<Timestamp>,
@@ -126,6 +129,7 @@ impl Extra {
             last_worker: job.last_worker.clone(),
             claim_key: job.claim_key.clone(),
             devices: job.devices.clone(),
+            stopped_for: job.stopped_for,
             exit_reported_at: match job.phase {
                 Phase::Preempting { exit_reported_at, .. } => exit_reported_at,
                 _ => None,
@@ -365,6 +369,7 @@ impl TryFrom<JobRow> for Job {
             last_worker: extra.last_worker,
             claim_key: extra.claim_key,
             devices: extra.devices,
+            stopped_for: extra.stopped_for,
             shape: ShapeId(row.shape),
             served: Span::from_micros(row.served as u64),
             waited: Span::from_micros(row.waited as u64),

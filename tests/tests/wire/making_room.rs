@@ -52,7 +52,7 @@ for_each_store! {
         assert_eq!(scheduler.job(&low)["attempts"], 0);
         let series = "muster_preemption_seconds_count";
         until("the time is counted", BOUND, || scheduler.metric(series) == Some(1));
-        assert_eq!(scheduler.metric("muster_preempted_for_others_total"), Some(1));
+        assert_eq!(scheduler.metric(r#"muster_preempted_for_others_total{cause="priority"}"#), Some(1));
     }
 
     fn room_is_kept_for_a_gang_while_short_jobs_pass(store) {

@@ -77,6 +77,32 @@ for_each_store! {
         assert!(metrics.contains(r#"muster_queue_usage{queue="lab",resource="gpus"} 4"#), "{metrics}");
     }
 
+    fn an_owner_takes_back_what_it_lent_and_the_borrower_comes_back(store) {
+        let settings = Settings::default().set("preempt-after", "0s").set("admission-interval", "300ms");
+        let scheduler = Scheduler::start_with(store, settings);
+        set(&scheduler, "owner", &json!({"parent": "lab", "nominal": {"cpus": 2}}));
+        set(&scheduler, "guest", &json!({"parent": "lab", "nominal": {"cpus": 0}}));
+        let _worker = Worker::start(&scheduler, WorkerSettings::new("w", 8).set("cpus", "8"));
+        let job = |queue: &str, command: &str| {
+            let request = json!({"command": command, "queue_name": queue, "resources": {"cpus": 2}});
+            id_of(&scheduler.submit_job(&request))
+        };
+        let guest = job("guest", "sleep 300");
+        scheduler.await_status(&guest, "running", BOUND);
+        // There is room for both, but all quota is lent.
+        let owner = job("owner", "sleep 1");
+        scheduler.await_status(&guest, "pending", BOUND);
+        let events = scheduler.http().get(&format!("/jobs/{guest}/events")).expect(200).text();
+        assert!(events.contains(&format!("makes room for {owner}: queue owner takes back what it lent")), "{events}");
+        scheduler.await_status(&owner, "done", BOUND);
+        let events = scheduler.http().get(&format!("/jobs/{owner}/events")).expect(200).json();
+        let made = events.as_array().unwrap().iter().find(|event| event["type"] == "room_made").unwrap();
+        assert_eq!(made["data"]["by"], json!([guest]));
+        scheduler.await_status(&guest, "running", BOUND);
+        assert_eq!(scheduler.job(&guest)["attempts"], 1, "the stop cost it nothing");
+        assert_eq!(scheduler.metric(r#"muster_preempted_for_others_total{cause="quota"}"#), Some(1));
+    }
+
     fn limits_on_borrowing_lending_and_work_that_stays(store) {
         let scheduler = Scheduler::start(store);
         set(&scheduler, "a", &json!({"parent": "lab", "nominal": {"gpus": 2}, "borrow": {"gpus": 1}}));

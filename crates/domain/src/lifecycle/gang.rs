@@ -12,6 +12,7 @@ use crate::devices::Grant;
 use crate::event::EventKind;
 use crate::ids::{JobId, WorkerId};
 use crate::job::{Exit, Job, ReportKind, Round};
+use crate::kept_room::Unit;
 use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, GangCause, GangStop, Phase, Status, StopReason};
 use crate::rejection::Rejection;
@@ -108,7 +109,9 @@ impl Gang<'_> {
             Trigger::Cancel { message } => {
                 self.cancel(at, &StopReason::Cancel { message: message.clone() })?
             }
-            Trigger::Preempt { message } => self.preempt(at, message.as_ref())?,
+            Trigger::Preempt { message, in_favour_of } => {
+                self.preempt(at, message.as_ref(), *in_favour_of)?
+            }
             Trigger::Retry { needs } => self.retry(at, needs)?,
             Trigger::Hold { hold } => self.each(at, |task| waiting::hold(task, hold))?,
             Trigger::Release => self.each(at, |task| waiting::release(task, now))?,
@@ -406,9 +409,12 @@ impl Gang<'_> {
         Ok(Change::Touched)
     }
 
-    fn preempt(&mut self, at: usize, message: Option<&String>) -> Outcome {
+    fn preempt(&mut self, at: usize, message: Option<&String>, in_favour_of: Option<Unit>) -> Outcome {
         let running = |task: &Job| matches!(task.status(), Status::Running | Status::Reserved);
         if self.tasks.iter().any(running) {
+            for task in self.tasks.iter_mut().filter(|task| !task.is_terminal()) {
+                task.stopped_for = in_favour_of;
+            }
             self.drain(None, &StopReason::Preempt { message: message.cloned() });
             self.verdict();
             return Ok(Change::Touched);

@@ -18,6 +18,7 @@ use crate::devices::Grant;
 use crate::event::EventKind;
 use crate::ids::{JobId, Lease, WorkerId};
 use crate::job::{Exit, Job, ReportKind};
+use crate::kept_room::Unit;
 use crate::phase::{EndReason, Hold, Phase};
 use crate::rejection::Rejection;
 use crate::rule::{Ended, Needs, Rule};
@@ -115,6 +116,8 @@ pub enum Trigger {
     /// Stop a running job politely; it comes back at no cost.
     Preempt {
         message: Option<String>,
+        /// What is to start in its place, which it may not stop in turn.
+        in_favour_of: Option<Unit>,
     },
     /// Run a job again that failed or was cancelled, with all its attempts, once its dependencies allow.
     Retry {
@@ -180,7 +183,9 @@ fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         Trigger::Expire => stops::expire(job, now),
         Trigger::StopOverdue { patience } => stops::overdue(job, *patience, now),
         Trigger::ExitPresumed => stops::presumed(job, now),
-        Trigger::Preempt { message } => stops::preempt(job, message.as_ref(), now),
+        Trigger::Preempt { message, in_favour_of } => {
+            stops::preempt(job, message.as_ref(), *in_favour_of, now)
+        }
         Trigger::Cancel { message } => stops::cancel(job, message.as_ref(), now),
         Trigger::Retry { needs } => waiting::retry(job, needs, now),
         Trigger::Revive { needs } => waiting::revive(job, needs, now),

@@ -32,6 +32,7 @@ pub(super) fn claim(
     }
     job.claim_key = key.cloned();
     job.last_worker = None;
+    job.stopped_for = None;
     let waited = now.since(job.ready_at);
     job.attempts += 1;
     job.lease = job.lease.next();

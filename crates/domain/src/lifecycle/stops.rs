@@ -8,6 +8,7 @@ use super::reports::{Ending, Failure, attempt_failed, close_lease, done, known, 
 use super::{Caller, Change, Outcome, Patience, end_cancelled, end_failed};
 use crate::event::{EventKind, RequeueCause};
 use crate::job::{Exit, Job, ReportKind};
+use crate::kept_room::Unit;
 use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
 use crate::phase::{EndReason, Phase, Status, StopReason};
 use crate::rejection::Rejection;
@@ -152,11 +153,18 @@ pub(super) fn presumed(job: &mut Job, now: Timestamp) -> Outcome {
     Ok(Change::Happened(stopped(job, Exit::default(), None, None, now)))
 }
 
-pub(super) fn preempt(job: &mut Job, message: Option<&String>, now: Timestamp) -> Outcome {
-    match job.phase {
-        Phase::Preempting { .. } => Ok(Change::Repeated),
-        _ => order(job, StopReason::Preempt { message: message.cloned() }, now),
+pub(super) fn preempt(
+    job: &mut Job,
+    message: Option<&String>,
+    in_favour_of: Option<Unit>,
+    now: Timestamp,
+) -> Outcome {
+    if let Phase::Preempting { .. } = job.phase {
+        return Ok(Change::Repeated);
     }
+    let change = order(job, StopReason::Preempt { message: message.cloned() }, now)?;
+    job.stopped_for = in_favour_of;
+    Ok(change)
 }
 
 /// Whether `epoch` names the stop that is under way.

@@ -3,6 +3,7 @@
 use muster_domain::Timestamp;
 
 use super::ids::{NodeId, UnitId};
+pub use crate::policy::Cause;
 
 /// A unit that starts. Where, the board says: [`super::Board::places`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,17 +11,6 @@ pub struct Start {
     pub unit: UnitId,
     /// Those that must have let go of their places before.
     pub after: Vec<UnitId>,
-}
-
-/// Why a unit is stopped for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The other one is more important.
-    Priority,
-    /// It runs on what belongs to the queue of the other one.
-    Quota,
-    /// It has had more service than the other one.
-    Level,
 }
 
 /// A unit that gives way to another one. It waits again, with its age, level and past.

@@ -19,7 +19,7 @@ struct Sketch<'a> {
     nodes: Forecast,
 }
 
-impl Trial for Sketch<'_> {
+impl Trial<UnitId> for Sketch<'_> {
     fn stop(&mut self, unit: UnitId) {
         let entry = &self.board.entries[unit.index()];
         let need = &self.board.shapes[entry.unit.shape.index()].need;
@@ -49,7 +49,13 @@ fn party(entry: &Entry, borrows: bool) -> Party {
 impl Board {
     /// Those whose stop makes room for the unit, if that is allowed and enough. `level` is that of its claim,
     /// which is the first for what is pinned.
-    pub(crate) fn victims_for(&self, id: UnitId, level: u8, now: Timestamp, plan: &mut Plan) -> Vec<Victim> {
+    pub(crate) fn victims_for(
+        &self,
+        id: UnitId,
+        level: u8,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) -> Vec<Victim<UnitId>> {
         let entry = &self.entries[id.index()];
         let free = self.total_of(entry).saturating_sub(self.used_of(entry));
         let reclaims = self.lent && self.standing(id) == Standing::Own;
@@ -66,7 +72,7 @@ impl Board {
 
     /// Whether the holder of the reservation starts as early as before when these are stopped for the unit.
     /// A holder without a time may want the same victims, and goes first.
-    pub(crate) fn spares_holder(&mut self, id: UnitId, victims: &[Victim], now: Timestamp) -> bool {
+    pub(crate) fn spares_holder(&mut self, id: UnitId, victims: &[Victim<UnitId>], now: Timestamp) -> bool {
         let Some((holder, promised)) = self.forecast.as_ref().map(|known| (known.holder, known.at)) else {
             return true;
         };
@@ -88,14 +94,14 @@ impl Board {
     }
 
     /// Takes victims off their nodes for a moment.
-    fn lift(&mut self, victims: &[Victim]) {
+    fn lift(&mut self, victims: &[Victim<UnitId>]) {
         for victim in victims {
             let entry = &self.entries[victim.unit.index()];
             self.nodes.give_back(&self.shapes[entry.unit.shape.index()].need, &entry.places);
         }
     }
 
-    fn put_back(&mut self, victims: &[Victim]) {
+    fn put_back(&mut self, victims: &[Victim<UnitId>]) {
         for victim in victims {
             let entry = &self.entries[victim.unit.index()];
             self.nodes.take_all(&self.shapes[entry.unit.shape.index()].need, &entry.places);
@@ -105,7 +111,7 @@ impl Board {
     /// Stops the victims. Gives those that were stopped.
     pub(crate) fn stop_all(
         &mut self,
-        victims: &[Victim],
+        victims: &[Victim<UnitId>],
         id: UnitId,
         now: Timestamp,
         plan: &mut Plan,
@@ -121,7 +127,7 @@ impl Board {
     }
 
     /// All that may be stopped for the unit. Those that may be later, the plan is told to look for again.
-    fn candidates(&self, id: UnitId, level: u8, now: Timestamp, plan: &mut Plan) -> Vec<Victim> {
+    fn candidates(&self, id: UnitId, level: u8, now: Timestamp, plan: &mut Plan) -> Vec<Victim<UnitId>> {
         let comes = &self.entries[id.index()];
         let wants = Party { level, ..party(comes, self.standing(id) != Standing::Own) };
         let mut found = Vec::new();

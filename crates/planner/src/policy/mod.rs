@@ -18,4 +18,4 @@ pub use name::{PolicyName, UnknownPolicy};
 pub use order::{Claim, Key, Standing, rank};
 pub use settings::Policy;
 pub use share::dominant_share;
-pub use victims::{Party, Trial, Victim, cause, choose, cost};
+pub use victims::{Cause, Party, Trial, Victim, cause, choose, cost};

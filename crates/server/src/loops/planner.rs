@@ -65,13 +65,14 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             match place(app, look).await {
                 Ok(summary) => {
                     waiting = summary.waiting + summary.keeping;
+                    app.metrics.room.stopped(summary.stopped);
                     pause = pause.min(until(&summary));
                     let looked = look && summary.placed + summary.lapsed == 0;
                     if looked {
                         looks.note(started.elapsed());
                         app.metrics.room.keeping(summary.keeping);
                     }
-                    if !looked || summary.stopped + summary.keeping > 0 {
+                    if !looked || summary.stopped.all() + summary.keeping > 0 {
                         pause = pause.min(looks.left().max(LEAST_PAUSE));
                     }
                 }

@@ -300,8 +300,8 @@ impl Metrics {
                 self.jobs.queue_wait.observe(waited.as_secs_f64());
                 event.job.into_iter().for_each(|job| self.room.started(job, event.at));
             }
-            EventKind::RoomMade { by } => {
-                event.job.into_iter().for_each(|job| self.room.made(job, by.len(), event.at));
+            EventKind::RoomMade { .. } => {
+                event.job.into_iter().for_each(|job| self.room.made(job, event.at));
             }
             EventKind::Done { ran, .. } => {
                 self.jobs.completed.inc();

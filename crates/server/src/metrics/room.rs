@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use muster_domain::{JobId, Timestamp};
-use prometheus::{Histogram, IntCounter, IntGauge, Registry, Result};
+use muster_store::Stopped;
+use prometheus::{Histogram, IntCounterVec, IntGauge, Registry, Result};
 
-use super::catalogue::{counter, gauge, histogram};
+use super::catalogue::{counters, gauge, histogram};
 
 const BUCKETS: [f64; 10] = [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0];
 /// Decisions that are remembered until the work that they were made for starts.
@@ -14,7 +15,7 @@ const REMEMBERED: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct RoomMetrics {
-    stopped: IntCounter,
+    stopped: IntCounterVec,
     seconds: Histogram,
     keeping: IntGauge,
     /// For whom room was made, and when that was decided.
@@ -24,10 +25,12 @@ pub(crate) struct RoomMetrics {
 impl RoomMetrics {
     pub(super) fn new(r: &Registry) -> Result<Self> {
         Ok(Self {
-            stopped: counter(
+            stopped: counters(
                 r,
                 "muster_preempted_for_others_total",
-                "Jobs and gangs that were told to stop so that more important work could start.",
+                "Jobs and gangs that were told to stop so that others could start, by cause: priority, quota \
+                 (an owner takes back what it lent) or level (the other one has had less service).",
+                &["cause"],
             )?,
             seconds: histogram(
                 r,
@@ -44,8 +47,16 @@ impl RoomMetrics {
         })
     }
 
-    pub(crate) fn made(&self, job: JobId, victims: usize, at: Timestamp) {
-        self.stopped.inc_by(victims as u64);
+    /// Units were told to stop for others.
+    pub(crate) fn stopped(&self, stopped: Stopped) {
+        let causes = [("priority", stopped.priority), ("quota", stopped.quota), ("level", stopped.level)];
+        for (cause, units) in causes {
+            self.stopped.with_label_values(&[cause]).inc_by(u64::from(units));
+        }
+    }
+
+    /// Others were told to stop for this job, or for its gang.
+    pub(crate) fn made(&self, job: JobId, at: Timestamp) {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
         if awaited.len() < REMEMBERED {
             awaited.entry(job).or_insert(at);

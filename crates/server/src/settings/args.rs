@@ -65,6 +65,10 @@ pub struct SchedulerArgs {
     /// Nothing is stopped for others before it has run for so long
     #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_AFTER", default_value = "1m", value_parser = any_duration)]
     pub preempt_after: Duration,
+    /// Stop work that has had much service so that work of the same priority that has had less can start: on or off
+    #[arg(long, value_name = "ON|OFF", env = "MUSTER_PREEMPT_BY_LEVEL", default_value = "off", value_parser = on_or_off,
+          action = clap::ArgAction::Set)]
+    pub preempt_by_level: bool,
     /// How long others may pass a gang whose start cannot be foreseen before room is kept for it
     #[arg(long, value_name = "TIME", env = "MUSTER_PASSING", default_value = "10m", value_parser = any_duration)]
     pub passing: Duration,
@@ -193,6 +197,7 @@ impl SchedulerArgs {
         Policy {
             scoring: self.scoring,
             preempt: self.preemption,
+            preempt_by_level: self.preempt_by_level,
             least_run: span(self.preempt_after),
             pass_for: span(self.passing),
             ..Policy::named(self.gang_order)

@@ -21,6 +21,7 @@ pub mod lists;
 pub mod outlook;
 pub mod parity;
 pub mod quotas;
+pub mod reclaim;
 pub mod rules;
 pub mod sets;
 pub mod stage;
@@ -103,6 +104,11 @@ macro_rules! compliance_suite {
             }
             quotas {
                 idle_quota_is_lent_and_comes_back, borrowing_and_lending_have_limits, work_that_is_not_preemptible_stays_within_its_own, limits_bound_what_runs_in_a_tree_and_of_a_user, weights_share_what_there_is, jobs_without_a_queue_take_their_turn, priority_goes_before_share, parallel_claims_respect_a_quota, a_gang_fits_its_quota_whole_or_waits, a_cycle_of_queues_is_refused, a_smaller_quota_stops_nobody, standings_tell_what_is_used_lent_and_waiting, a_queue_without_terms_is_as_before,
+            }
+            reclaim {
+                an_owner_takes_back_what_it_lent, a_gang_takes_back_what_its_queue_lent,
+                quota_is_taken_back_where_room_is_not_what_lacks, what_may_not_be_stopped_stays,
+                owners_are_not_stopped_for_borrowers,
             }
             gangs {
                 a_gang_is_taken_whole_and_waits, a_placed_gang_is_claimed_by_its_workers_only, too_few_workers_place_nothing, running_singles_and_stopping_tasks_take_room, a_failure_drains_the_gang_and_it_starts_again, failures_of_one_task_exhaust_the_gang, a_task_that_ended_before_fails_the_gang, keep_done_lets_the_others_start_again, a_stale_reservation_is_placed_again_in_the_same_pass, a_worker_that_does_not_claim_is_avoided, two_silent_tasks_make_one_drain, silent_workers_are_forced_out_of_a_drain, an_exit_without_proof_is_believed_after_a_while, an_acknowledgement_counts_once_and_by_its_epoch, a_cancelled_gang_ends_as_one, a_preempted_gang_comes_back_at_no_cost, a_task_handed_back_costs_nobody, a_gang_counts_once_where_others_depend_on_it, a_gang_waits_for_what_it_depends_on, a_gang_may_start_with_fewer, tasks_may_share_a_worker, ports_are_given_once, ports_come_back_when_nobody_came_for_them, ports_of_tasks_that_were_taken_back_are_free, a_task_that_was_quick_is_still_a_peer, a_lost_answer_is_given_again, a_checkpoint_is_saved_while_it_runs,

@@ -7,13 +7,13 @@ use super::band::membership;
 use super::stage::{memory, needing};
 
 /// Long enough to be stopped for others.
-const A_WHILE: Span = Span::from_secs(61);
+pub const A_WHILE: Span = Span::from_secs(61);
 
 fn limited(memory_mb: u64, seconds: u32) -> JobSpec {
     JobSpec { timeout: Some(Span::from_secs(seconds)), ..needing(memory_mb) }
 }
 
-async fn alive(stage: &Stage, workers: &[&str]) {
+pub async fn alive(stage: &Stage, workers: &[&str]) {
     for name in workers {
         let worker = muster_domain::WorkerId::new(*name);
         stage.one(crate::command::Command::WorkerHeartbeat { worker, ports: None }).await.unwrap();
@@ -94,8 +94,8 @@ pub async fn a_single_makes_room_for_a_more_important_gang(stage: &Stage) {
     alive(stage, &["a", "b", "c"]).await;
     let urgent = JobSpec { priority: 5, ..needing(100) };
     let gang = stage.submit_gang(urgent, membership(2)).await;
-    assert_eq!(stage.look().await.stopped, 2);
-    assert_eq!(stage.look().await.stopped, 0, "the room is on its way");
+    assert_eq!(stage.look().await.stopped.all(), 2);
+    assert_eq!(stage.look().await.stopped.all(), 0, "the room is on its way");
     for job in [&low, &lower] {
         assert_eq!(stage.status(job.id).await, Status::Preempting);
         assert_eq!(stage.why_codes(job.id).await, ["stopping"]);
@@ -128,10 +128,10 @@ pub async fn a_gang_makes_room_for_a_more_important_single(stage: &Stage) {
     let gang = stage.gang(2).await;
     stage.start_gang(gang).await;
     let urgent = stage.submit(JobSpec { priority: 1, ..JobSpec::shell("urgent") }).await;
-    assert_eq!(stage.look().await.stopped, 0, "it has hardly begun");
+    assert_eq!(stage.look().await.stopped.all(), 0, "it has hardly begun");
     stage.advance(A_WHILE);
     stage.crew_alive(2).await;
-    assert_eq!(stage.look().await.stopped, 1);
+    assert_eq!(stage.look().await.stopped.all(), 1);
     assert_eq!(stage.statuses(gang).await, [Status::Preempting; 2]);
     assert_eq!(stage.event_names(urgent.id).await, ["submitted", "room_made"]);
     stage.finish_drain(gang).await;
@@ -153,7 +153,7 @@ pub async fn nobody_stops_when_it_would_not_help(stage: &Stage) {
     alive(stage, &["a", "b"]).await;
     stage.submit_gang(JobSpec { priority: 5, ..needing(100) }, membership(2)).await;
     stage.submit(JobSpec { priority: 9, ..needing(101) }).await;
-    assert_eq!(stage.look().await.stopped, 0);
+    assert_eq!(stage.look().await.stopped.all(), 0);
     for job in [low, equal] {
         assert_eq!(stage.status(job.id).await, Status::Running);
     }

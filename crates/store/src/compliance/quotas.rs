@@ -33,7 +33,7 @@ async fn try_set(stage: &Stage, settings: QueueSettings) -> Result<(), Rejection
     }
 }
 
-async fn set(stage: &Stage, settings: QueueSettings) {
+pub async fn set(stage: &Stage, settings: QueueSettings) {
     try_set(stage, settings).await.unwrap();
 }
 

@@ -131,13 +131,22 @@ impl Gates {
 
     /// How many jobs of this shape may start; the limits on what runs are not used up twice by one job.
     pub(super) fn room(&self, shape: &Shape) -> u32 {
-        let limits = self.of(shape).into_iter().map(|limit| self.limits[limit]);
-        limits.chain(self.quotas.room(shape)).min().unwrap_or(u32::MAX)
+        self.quota_room(shape).unwrap_or(u32::MAX).min(self.room_but_quota(shape))
     }
 
     /// Whether a job of this shape may start at all.
     pub(super) fn is_open(&self, shape: &Shape) -> bool {
         self.room(shape) > 0
+    }
+
+    /// How many jobs of this shape may start as far as limits go, whatever the quotas say.
+    pub(super) fn room_but_quota(&self, shape: &Shape) -> u32 {
+        self.of(shape).into_iter().map(|limit| self.limits[limit]).min().unwrap_or(u32::MAX)
+    }
+
+    /// How many jobs of this shape the quota lets start; `None` where there is none.
+    pub(super) fn quota_room(&self, shape: &Shape) -> Option<u32> {
+        self.quotas.room(shape)
     }
 
     /// Counts jobs that start.

@@ -44,7 +44,7 @@ pub(crate) async fn apply<T: Tx>(
                 saved.map(|_| Outcome::CheckpointSaved { replaced: earlier })
             }
             Command::Preempt { job, message } => work
-                .trigger(*job, &Trigger::Preempt { message: message.clone() })
+                .trigger(*job, &Trigger::Preempt { message: message.clone(), in_favour_of: None })
                 .and_then(|change| Ok((change, work.job(*job)?.clone())))
                 .map(|(change, job)| Outcome::Changed { job, repeated: change == Change::Repeated }),
             // Answered by `answer_cancels`, when it is known what went down with it.

@@ -1,5 +1,5 @@
-//! The planner's look ahead for what does not fit: others are stopped for what is more important, and room is
-//! kept for what goes first.
+//! The planner's look ahead for what does not fit, or lacks the quota that its queue has lent: others are stopped
+//! for it, and room is kept for what goes first.
 //!
 //! Guarantee: what is decided is decided by the pure planner on a view that others may change meanwhile. A
 //! stop is put to the state machine on locked rows, so that whoever has ended since is left alone; kept room
@@ -8,9 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, Shape, Timestamp, Trigger, Unit, WorkerId,
+    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, QueueName, Shape, ShapeId, Timestamp, Trigger,
+    Unit, WorkerId,
 };
-use muster_planner::{GangCandidate, Occupant, Stop, Waiting, WorkerView, outlook};
+use muster_planner::policy::Cause;
+use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook};
 
 use super::Policy;
 use super::claim::with_usage;
@@ -25,12 +27,29 @@ use crate::tx::Tx;
 /// The most units that are considered in one look.
 const UNITS: usize = 16;
 
-/// Looks ahead for the gangs that were not placed, and for the heads of the queues that fit nowhere.
+/// A unit that waits, with what the gates before it ask for.
+#[derive(Debug)]
+pub(super) struct Blocked {
+    waiting: Waiting,
+    shape: Shape,
+}
+
+impl Blocked {
+    /// `first` is the job, or the first task of the gang.
+    pub(super) fn new(unit: GangCandidate, first: &Job, policy: Policy, now: Timestamp) -> Self {
+        // Who has waited for very long counts as one that has had nothing.
+        let level = if policy.is_pinned(first, now) { 0 } else { policy.level_of(first, now) };
+        let waiting = Waiting { unit, since: first.ready_at, level, stopped_for: first.stopped_for };
+        Self { waiting, shape: first.spec.shape() }
+    }
+}
+
+/// Looks ahead for the gangs that were not placed, and for the heads of the queues that cannot start.
 pub(super) async fn look<T: Tx>(
     work: &mut Work<'_, T>,
     policy: Policy,
     pass: PlanPass,
-    gangs: &[Waiting],
+    gangs: Vec<Blocked>,
     summary: &mut PlanSummary,
 ) -> Result<(), StoreError> {
     let now = work.now;
@@ -40,47 +59,77 @@ pub(super) async fn look<T: Tx>(
     workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
     let ids: Vec<WorkerId> = workers.iter().map(|worker| worker.id.clone()).collect();
     let mut views = with_usage(work.tx, workers).await?;
-    let mut waiting = gangs.to_vec();
-    waiting.extend(blocked_heads(work, &mut views).await?);
-    devices::read_for(work.tx, waiting.iter().map(|waiting| &waiting.unit.requirement), &mut views).await?;
-    waiting.sort_by_key(|waiting| waiting.unit.key());
+    let (mut waiting, gates) = blocked(work, gangs, &mut views).await?;
+    waiting.retain(|one| has_hope(one, &gates));
+    waiting.sort_by_key(|one| one.waiting.unit.key());
     waiting.truncate(UNITS);
     let mut found = muster_planner::Outlook::default();
     let mut named: HashMap<Unit, JobId> = HashMap::new();
     if !waiting.is_empty() {
         let held = work.tx.held_jobs(&ids).await?;
         named = held.iter().map(|job| (unit_of(job), job.id)).collect();
-        let occupants = occupants(&held, &ids, now);
-        found = outlook(&views, &occupants, &waiting, policy, now);
+        let occupants = occupants(&held, &ids, gates.ledger(), policy, now);
+
+        let sight =
+            Sight { workers: &views, occupants: &occupants, ledger: gates.ledger(), allowed: u64::MAX };
+        let line: Vec<Waiting> = waiting.iter().map(|one| one.waiting.clone()).collect();
+        found = outlook(sight, &line, policy, now);
     }
-    summary.stopped = stop(work, &found.stops, &named, &waiting).await?;
+    stop(work, &found.stops, &named, &waiting, summary).await?;
     let rooms = found.rooms.into_iter().filter_map(|(at, room)| Some((ids.get(at)?.clone(), room)));
     let after: BTreeMap<WorkerId, KeptRoom> = rooms.collect();
     summary.keeping = after.len() as u32;
-    keep(work, &before, &after).await
+    keep(work, &before, &after).await?;
+    let owners = found.taking_back.into_iter().filter_map(|seat| gates.ledger()?.name(seat).cloned());
+    take_back(work, &owners.collect()).await
 }
 
-/// The first pending job of each shape that no worker has room for now.
-async fn blocked_heads<T: Tx>(
+/// The gangs, and the first pending job of each shape that no worker has room for now, or that lacks quota;
+/// with the gates before all of them.
+async fn blocked<T: Tx>(
     work: &mut Work<'_, T>,
+    mut gangs: Vec<Blocked>,
     views: &mut [WorkerView],
-) -> Result<Vec<Waiting>, StoreError> {
+) -> Result<(Vec<Blocked>, Gates), StoreError> {
     let mut shapes = work.tx.pending_shapes().await?;
-    devices::read_for(work.tx, shapes.iter().map(|(_, shape)| &shape.requirement), views).await?;
-    shapes.retain(|(_, shape)| !views.iter().any(|view| view.has_room_for(&shape.requirement)));
-    if shapes.is_empty() {
-        return Ok(Vec::new());
+    let needs = shapes.iter().map(|(_, shape)| &shape.requirement);
+    devices::read_for(work.tx, needs.chain(gangs.iter().map(|gang| &gang.shape.requirement)), views).await?;
+    let has_room = |shape: &Shape| views.iter().any(|view| view.has_room_for(&shape.requirement));
+    let roomless: BTreeSet<ShapeId> =
+        shapes.iter().filter(|(_, shape)| !has_room(shape)).map(|(id, _)| *id).collect();
+    shapes.retain(|(id, shape)| shape.queue.is_some() || roomless.contains(id));
+    if shapes.is_empty() && gangs.is_empty() {
+        return Ok((Vec::new(), Gates::default()));
     }
-    let gates = Gates::read(work, shapes.iter().map(|(_, shape)| shape), Look::Peek).await?;
-    shapes.retain(|(_, shape)| gates.is_open(shape));
-    let ids: Vec<muster_domain::ShapeId> = shapes.iter().map(|(id, _)| *id).collect();
-    let heads = work.tx.heads(&ids).await?;
-    let now = work.now;
-    Ok(heads.iter().map(|job| single(job, job.spec.shape(), now)).collect())
+    let asking = shapes.iter().map(|(_, shape)| shape).chain(gangs.iter().map(|gang| &gang.shape));
+    let gates = Gates::read(work, asking, Look::Peek).await?;
+    shapes.retain(|(id, shape)| {
+        let lacks_quota = gates.quota_room(shape) == Some(0);
+        gates.room_but_quota(shape) > 0 && (lacks_quota || roomless.contains(id))
+    });
+    let ids: Vec<ShapeId> = shapes.iter().map(|(id, _)| *id).collect();
+    let heads = if ids.is_empty() { Vec::new() } else { work.tx.heads(&ids).await? };
+    let (now, policy) = (work.now, work.policy);
+    gangs.extend(heads.iter().map(|job| Blocked::new(single(job, now), job, policy, now)));
+    for one in &mut gangs {
+        one.waiting.unit.seat = gates.seat(&one.shape);
+    }
+    Ok((gangs, gates))
 }
 
-fn single(job: &Job, shape: Shape, now: Timestamp) -> Waiting {
-    let unit = GangCandidate {
+/// Whether a look can help it: its quota lets it start, or others may have to give some of it back. Those without
+/// hope must not take the places of others.
+fn has_hope(one: &Blocked, gates: &Gates) -> bool {
+    let unit = &one.waiting.unit;
+    let Some((ledger, seat)) = gates.ledger().zip(unit.seat) else { return true };
+    let need = ledger.row(&unit.requirement.resources);
+    let all: Vec<u64> = need.iter().map(|need| need.saturating_mul(u64::from(unit.tasks))).collect();
+    ledger.room(seat, &need, unit.fixed) >= unit.least || ledger.is_within_own(seat, &all)
+}
+
+fn single(job: &Job, now: Timestamp) -> GangCandidate {
+    let shape = job.spec.shape();
+    GangCandidate {
         unit: Unit::Job(job.id),
         tasks: 1,
         least: 1,
@@ -95,15 +144,20 @@ fn single(job: &Job, shape: Shape, now: Timestamp) -> Waiting {
         avoid: job.tried.clone(),
         topology: None,
         ends: job.spec.timeout.map(|timeout| now + timeout),
-    };
-    Waiting { unit, since: job.ready_at }
+    }
 }
 
 fn unit_of(job: &Job) -> Unit {
     job.spec.gang.as_ref().map_or(Unit::Job(job.id), |gang| Unit::Gang(gang.id))
 }
 
-fn occupants(held: &[Job], workers: &[WorkerId], now: Timestamp) -> Vec<Occupant> {
+fn occupants(
+    held: &[Job],
+    workers: &[WorkerId],
+    ledger: Option<&Ledger>,
+    policy: Policy,
+    now: Timestamp,
+) -> Vec<Occupant> {
     let places: HashMap<&WorkerId, usize> = workers.iter().enumerate().map(|(at, id)| (id, at)).collect();
     let occupant = |job: &Job| {
         let stopping = matches!(job.phase, Phase::Preempting { .. });
@@ -120,38 +174,39 @@ fn occupants(held: &[Job], workers: &[WorkerId], now: Timestamp) -> Vec<Occupant
             saved: job.checkpoint_at,
             stopping,
             preemptible: !job.spec.fixed,
-            borrows: false,
+            seat: ledger.and_then(|ledger| ledger.seat(job.spec.queue.as_ref())),
+            level: policy.level_of(job, now),
+            pinned: policy.is_pinned(job, now),
         })
     };
     held.iter().filter_map(occupant).collect()
 }
 
-/// Tells the chosen ones to stop; says how many units did.
+/// Tells the chosen ones to stop, and counts the units that do.
 async fn stop<T: Tx>(
     work: &mut Work<'_, T>,
     stops: &[Stop],
     named: &HashMap<Unit, JobId>,
-    waiting: &[Waiting],
-) -> Result<u32, StoreError> {
+    waiting: &[Blocked],
+    summary: &mut PlanSummary,
+) -> Result<(), StoreError> {
     if stops.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
     let victims: Vec<JobId> = stops.iter().filter_map(|stop| named.get(&stop.victim).copied()).collect();
     let incoming: BTreeSet<Unit> = stops.iter().map(|stop| stop.incoming).collect();
     let firsts = first_jobs(work, &incoming).await?;
     work.lock_whole(victims.into_iter().chain(firsts.values().copied())).await?;
-    let priorities: HashMap<Unit, i32> =
-        waiting.iter().map(|waiting| (waiting.unit.unit, waiting.unit.priority)).collect();
-    let mut stopped = 0;
     let mut made: BTreeMap<Unit, Vec<Unit>> = BTreeMap::new();
-    for Stop { victim, incoming } in stops {
-        let Some(id) = named.get(victim) else { continue };
+    for stop in stops {
+        let Some(id) = named.get(&stop.victim) else { continue };
+        let comes = waiting.iter().find(|one| one.waiting.unit.unit == stop.incoming);
         let own = work.job(*id).map_or(0, |job| job.spec.priority);
-        let priority = priorities.get(incoming).copied().unwrap_or(own);
-        let message = Some(format!("makes room for {incoming} (priority {priority}, this one {own})"));
-        if work.trigger(*id, &Trigger::Preempt { message }).is_ok() {
-            stopped += 1;
-            made.entry(*incoming).or_default().push(*victim);
+        let message = Some(words(stop, comes, own));
+        let trigger = Trigger::Preempt { message, in_favour_of: Some(stop.incoming) };
+        if work.trigger(*id, &trigger).is_ok() {
+            summary.stopped.count(stop.cause);
+            made.entry(stop.incoming).or_default().push(stop.victim);
         }
     }
     for (unit, victims) in made {
@@ -159,7 +214,42 @@ async fn stop<T: Tx>(
             work.note(Event::of_job(*first, work.now, EventKind::RoomMade { by: victims }));
         }
     }
-    Ok(stopped)
+    Ok(())
+}
+
+/// For whom one of priority `own` stops, and why.
+fn words(stop: &Stop, comes: Option<&Blocked>, own: i32) -> String {
+    let incoming = stop.incoming;
+    match stop.cause {
+        Cause::Priority => {
+            let priority = comes.map_or(own, |one| one.waiting.unit.priority);
+            format!("makes room for {incoming} (priority {priority}, this one {own})")
+        }
+        Cause::Quota => {
+            let queue = comes.and_then(|one| one.shape.queue.as_ref());
+            let name = queue.map_or_else(|| "its queue".to_owned(), |queue| format!("queue {queue}"));
+            format!("makes room for {incoming}: {name} takes back what it lent")
+        }
+        Cause::Level => format!("makes room for {incoming}, which has run for less time"),
+    }
+}
+
+/// Notes which queues are about to get back what they lent.
+async fn take_back<T: Tx>(work: &mut Work<'_, T>, owners: &BTreeSet<QueueName>) -> Result<(), StoreError> {
+    let queues = work.tx.queues().await?.into_iter();
+    let changed = queues.filter(|queue| queue.takes_back != owners.contains(&queue.name));
+    let changed: Vec<QueueName> = changed.map(|queue| queue.name).collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let mut locked = work.tx.lock_queues(&changed).await?;
+    for queue in &mut locked {
+        queue.takes_back = owners.contains(&queue.name);
+    }
+    work.tx.put_queues(&locked).await?;
+    // Who was kept from borrowing may borrow.
+    work.note_room();
+    Ok(())
 }
 
 /// The job that stands for each unit: itself, or the first task of the gang.

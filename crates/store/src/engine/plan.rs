@@ -11,13 +11,14 @@ use muster_domain::{
     GangId, Grant, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Unit, Worker,
     WorkerId, WorkerStatus,
 };
-use muster_planner::{GangCandidate, GangPlacement, Waiting, WorkerView, place_gangs};
+use muster_planner::{GangCandidate, GangPlacement, WorkerView, place_gangs};
 
 use super::claim::with_usage;
 use super::devices;
 use super::gates::{Gates, Look};
+use super::outlook::{self, Blocked};
 use super::work::Work;
-use super::{Answers, Policy, outlook, pick};
+use super::{Answers, Policy, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
 use crate::error::StoreError;
 use crate::query::JobFilter;
@@ -41,7 +42,7 @@ pub(crate) async fn apply<T: Tx>(
         work.flush().await?;
         // What was placed has its rows locked: those who would have to stop come first in the order of locks.
         if pass.look && summary.placed + summary.lapsed == 0 {
-            outlook::look(work, policy, pass, &blocked, &mut summary).await?;
+            outlook::look(work, policy, pass, blocked, &mut summary).await?;
             work.flush().await?;
         }
         work.flush_workers().await?;
@@ -83,7 +84,7 @@ async fn place<T: Tx>(
     policy: Policy,
     pass: PlanPass,
     summary: &mut PlanSummary,
-) -> Result<Vec<Waiting>, StoreError> {
+) -> Result<Vec<Blocked>, StoreError> {
     let now = work.now;
     let mut waiting = work.tx.waiting_gangs(pass.limit).await?;
     waiting.retain(|gang| gang.first.hold.is_none());
@@ -96,9 +97,9 @@ async fn place<T: Tx>(
     let waiting = ready.len() as u32;
     let shapes: Vec<Shape> = ready.iter().map(|gang| gang.first.spec.shape()).collect();
     let gates = Gates::read(work, shapes.iter(), Look::Peek).await?;
-    let mut open = shapes.iter().map(|shape| gates.is_open(shape));
+    // Those that lack quota stay: others may have to give it back.
+    let mut open = shapes.iter().map(|shape| gates.room_but_quota(shape) > 0);
     ready.retain(|_| open.next().unwrap_or(false));
-    let since: Vec<Timestamp> = ready.iter().map(|gang| gang.first.ready_at).collect();
     let candidates: Vec<GangCandidate> =
         ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
     let mut views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
@@ -108,21 +109,12 @@ async fn place<T: Tx>(
     summary.placed = placed.len() as u32;
     // Those before a closed gate too: what opens it makes the next pass worth while.
     summary.waiting = waiting - summary.placed;
-    let fits_gates = |unit: &GangCandidate| {
-        let limits = unit.limits.iter().map(|at| gates.limits[*at]);
-        limits.chain(quota_room(&gates, unit)).all(|room| room >= unit.least)
-    };
     let blocked = candidates
         .into_iter()
-        .zip(since)
-        .filter(|(unit, _)| unit.gang().is_some_and(|gang| !placed.contains(&gang)) && fits_gates(unit));
-    Ok(blocked.map(|(unit, since)| Waiting { unit, since }).collect())
-}
-
-/// How many tasks the quota of its queue leaves room for, where there is one.
-fn quota_room(gates: &Gates, unit: &GangCandidate) -> Option<u32> {
-    let ledger = gates.ledger()?;
-    Some(ledger.room(unit.seat?, &ledger.row(&unit.requirement.resources), unit.fixed))
+        .zip(&ready)
+        .filter(|(unit, _)| unit.gang().is_some_and(|gang| !placed.contains(&gang)))
+        .filter(|(unit, _)| unit.limits.iter().all(|at| gates.limits[*at] >= unit.least));
+    Ok(blocked.map(|(unit, gang)| Blocked::new(unit, &gang.first, policy, now)).collect())
 }
 
 pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Option<GangCandidate> {

@@ -1,0 +1,141 @@
+//! Lent quota comes back: work that borrows stops for work of a queue that owns.
+
+use muster_domain::{EventKind, Job, JobSpec, ReportKind, Span, Status, Unit};
+
+use super::Stage;
+use super::band::membership;
+use super::outlook::{A_WHILE, alive};
+use super::quotas::{owning, queued, set};
+use super::stage::memory;
+
+/// Two queues that own 40 each; `b` runs as much as there is, in jobs of 10 on one worker, for a while.
+async fn all_is_lent(stage: &Stage, room: u64) -> Vec<Job> {
+    set(stage, owning("a", 40)).await;
+    set(stage, owning("b", 40)).await;
+    stage.register("w", memory(room), None).await;
+    for _ in 0..8 {
+        stage.submit(queued("b", 10)).await;
+    }
+    let running: Vec<Job> = stage.claim_as(Some("w"), 100).await.into_iter().map(|one| one.job).collect();
+    assert_eq!(running.len(), 8, "its own and what a does not need");
+    stage.advance(A_WHILE);
+    alive(stage, &["w"]).await;
+    running
+}
+
+async fn stopping(stage: &Stage) -> Vec<Job> {
+    stage.all().await.into_iter().filter(|job| job.status() == Status::Preempting).collect()
+}
+
+async fn let_go(stage: &Stage, jobs: &[Job]) {
+    for job in jobs {
+        stage.report(job, ReportKind::Preempted).await.unwrap();
+    }
+}
+
+pub async fn an_owner_takes_back_what_it_lent(stage: &Stage) {
+    all_is_lent(stage, 80).await;
+    let owner = stage.submit(queued("a", 20)).await;
+    assert_eq!(stage.look().await.stopped.quota, 2);
+    assert_eq!(stage.look().await.stopped.all(), 0, "it is on its way");
+    let victims = stopping(stage).await;
+    for job in &victims {
+        let why = stage.store_reason(job.id).await;
+        assert!(
+            why.contains(&owner.id.to_string()) && why.contains("queue a takes back what it lent"),
+            "{why}"
+        );
+    }
+    let made = stage.events_of(owner.id).await.into_iter().find_map(|event| match event.kind {
+        EventKind::RoomMade { by } => Some(by.len()),
+        _ => None,
+    });
+    assert_eq!(made, Some(2));
+    let_go(stage, &victims).await;
+    assert_eq!(stage.claim_by("w").await.unwrap().id, owner.id);
+    assert!(stage.claim_by("w").await.is_none());
+    // Who was stopped waits for its turn, has paid nothing and stops nobody in return.
+    stage.advance(A_WHILE);
+    alive(stage, &["w"]).await;
+    assert_eq!(stage.look().await.stopped.all(), 0);
+    for job in victims {
+        let job = stage.get(job.id).await;
+        let favoured = job.stopped_for;
+        assert_eq!((job.status(), job.attempts, favoured), (Status::Pending, 0, Some(Unit::Job(owner.id))));
+    }
+    stage.report(&stage.get(owner.id).await, ReportKind::Done).await.unwrap();
+    let back = stage.claim_by("w").await.unwrap();
+    assert_eq!(back.stopped_for, None, "it runs again");
+}
+
+pub async fn a_gang_takes_back_what_its_queue_lent(stage: &Stage) {
+    all_is_lent(stage, 80).await;
+    let membership = muster_domain::GangMembership { per_worker: 2, ..membership(2) };
+    let gang = stage.submit_gang(queued("a", 20), membership.clone()).await;
+    assert_eq!(stage.look().await.stopped.quota, 4);
+    let victims = stopping(stage).await;
+    let_go(stage, &victims).await;
+    assert_eq!(stage.look().await.placed, 1);
+    stage.claim_gang(gang).await;
+    assert_eq!(stage.statuses(gang).await, [Status::Running; 2]);
+    // More than its own it does not get.
+    stage.submit_gang(queued("a", 20), membership).await;
+    stage.advance(A_WHILE);
+    alive(stage, &["w"]).await;
+    assert_eq!(stage.look().await.stopped.all(), 0);
+}
+
+pub async fn quota_is_taken_back_where_room_is_not_what_lacks(stage: &Stage) {
+    all_is_lent(stage, 1000).await;
+    let owner = stage.submit(queued("a", 40)).await;
+    assert!(stage.claim_by("w").await.is_none());
+    assert_eq!(stage.look().await.stopped.quota, 4);
+    let victims = stopping(stage).await;
+    let_go(stage, &victims[..3]).await;
+    assert!(stage.claim_by("w").await.is_none(), "nobody else gets what comes back");
+    let_go(stage, &victims[3..]).await;
+    assert_eq!(stage.claim_by("w").await.unwrap().id, owner.id);
+}
+
+pub async fn what_may_not_be_stopped_stays(stage: &Stage) {
+    set(stage, owning("a", 60)).await;
+    set(stage, owning("b", 20)).await;
+    stage.register("w", memory(80), None).await;
+    for _ in 0..6 {
+        stage.submit(queued("b", 10)).await;
+    }
+    assert_eq!(stage.claim_as(Some("w"), 100).await.len(), 6);
+    stage.advance(Span::from_secs(5));
+    let fixed = JobSpec { fixed: true, ..queued("b", 10) };
+    for _ in 0..2 {
+        stage.submit(fixed.clone()).await;
+    }
+    // Younger, so that their stop would cost less.
+    assert_eq!(stage.claim_as(Some("w"), 100).await.len(), 2);
+    let owner = stage.submit(queued("a", 10)).await;
+    assert_eq!(stage.look().await.stopped.all(), 0, "they have hardly begun");
+    stage.advance(A_WHILE);
+    alive(stage, &["w"]).await;
+    assert_eq!(stage.look().await.stopped.quota, 1);
+    assert!(stopping(stage).await.iter().all(|job| !job.spec.fixed));
+    let_go(stage, &stopping(stage).await).await;
+    assert_eq!(stage.claim_by("w").await.unwrap().id, owner.id);
+}
+
+pub async fn owners_are_not_stopped_for_borrowers(stage: &Stage) {
+    set(stage, owning("a", 40)).await;
+    set(stage, owning("b", 40)).await;
+    stage.register("w", memory(40), None).await;
+    for _ in 0..4 {
+        stage.submit(queued("b", 10)).await;
+    }
+    assert_eq!(stage.claim_as(Some("w"), 100).await.len(), 4);
+    stage.advance(A_WHILE);
+    alive(stage, &["w"]).await;
+    // More than its own, however urgent; then within its own, but b uses no more than b's.
+    stage.submit(JobSpec { priority: 9, ..queued("a", 41) }).await;
+    stage.submit(queued("a", 10)).await;
+    assert_eq!(stage.look().await.stopped.all(), 0);
+    stage.submit(JobSpec { priority: 9, ..queued("a", 20) }).await;
+    assert_eq!(stage.look().await.stopped.priority, 2, "between owners priority decides");
+}
