@@ -76,7 +76,9 @@ impl Case {
         let (scene, stake) = (self.scene(), self.stake(unit));
         let incoming = Incoming { unit, stake: stake.as_ref(), level: 0, stopped_for: None };
         let mut sketch = Sketch::new(&scene, &incoming);
-        gone.iter().for_each(|unit| sketch.stop(*unit));
+        for unit in gone {
+            sketch.stop(*unit);
+        }
         sketch.fits()
     }
 }
