@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_domain::{Queue, QueueName, Rejection};
 use muster_store::{NewJob, Query, Reply, Store, StoreExt};
+use tokio::time::Instant;
 
 use crate::error::ApiError;
 

@@ -7,15 +7,16 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use muster_domain::{Caller, Event, Exit, Job, JobId, ReportKind};
 use muster_store::faults::{self, Moment};
 use muster_store::{Answer, Applied, Command, Outcome, Report, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::health::StoreHealth;
 use crate::journal;
@@ -156,6 +157,7 @@ impl Batcher {
 /// What the committer works with.
 #[derive(Debug, Clone)]
 pub(crate) struct CommitterParts {
+    pub(crate) clock: Clock,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) hub: Arc<WakeHub>,
@@ -184,12 +186,13 @@ impl Committer {
         let mut stopping = false;
         loop {
             let first = tokio::select! {
-                unit = self.units.recv() => unit,
+                biased;
                 () = &mut stop, if !stopping => {
                     stopping = true;
                     self.units.close();
                     continue;
                 }
+                unit = self.units.recv() => unit,
             };
             let Some(first) = first else { return };
             let units = self.gather(first);
@@ -258,7 +261,7 @@ impl Committer {
 
     /// A panic inside a backend is an error like any other: it must not take the scheduler with it.
     async fn apply_once(&self, commands: Vec<Command>) -> Result<Applied, StoreError> {
-        let call = AssertUnwindSafe(self.parts.store.apply(clock::now(), commands)).catch_unwind();
+        let call = AssertUnwindSafe(self.parts.store.apply(self.parts.clock.now(), commands)).catch_unwind();
         call.await.unwrap_or_else(|_| {
             Err(StoreError::Failed { operation: "apply", source: "the backend panicked".into() })
         })

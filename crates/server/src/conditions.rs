@@ -160,9 +160,10 @@ pub(crate) fn time(field: &'static str, text: Option<String>) -> Result<Option<T
 pub(crate) fn not_before(
     text: Option<String>,
     delay_seconds: Option<f64>,
+    now: Timestamp,
 ) -> Result<Option<Timestamp>, ApiError> {
     let at = time("not_before", text)?;
-    let after = seconds("delay_seconds", delay_seconds)?.map(|delay| clock::now() + delay);
+    let after = seconds("delay_seconds", delay_seconds)?.map(|delay| now + delay);
     Ok(at.max(after))
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use muster_domain::DeliveryPolicy;
 use muster_domain::limits::Timeouts;
 
+use crate::clock::Clock;
+
 const MIB: usize = 1024 * 1024;
 
 /// Bounds on what a request may carry. Beyond them it is answered with 400 or 413 and the bound.
@@ -135,6 +137,8 @@ pub struct ServerConfig {
     pub drain_timeout: Duration,
     pub webhooks: WebhookConfig,
     pub limits: Limits,
+    /// What tells it the time: the machine's clock, but in simulations.
+    pub clock: Clock,
 }
 
 impl Default for ServerConfig {
@@ -164,6 +168,7 @@ impl Default for ServerConfig {
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
             limits: Limits::default(),
+            clock: Clock::of_this_machine(),
         }
     }
 }

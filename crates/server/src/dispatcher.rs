@@ -122,10 +122,12 @@ impl Dispatcher {
         let mut timer = tokio::time::interval(self.tick);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            // In this order: wake-ups that never end would otherwise keep the timer from being heard.
             let everything = tokio::select! {
-                () = self.hub.dispatcher_wanted() => false,
-                _ = timer.tick() => true,
+                biased;
                 () = &mut stop => return,
+                _ = timer.tick() => true,
+                () = self.hub.dispatcher_wanted() => false,
             };
             self.serve_stops(everything).await;
             self.serve_work(everything).await;
@@ -313,7 +315,7 @@ impl Dispatcher {
                 return;
             }
         };
-        let mut by_worker: HashMap<WorkerId, Vec<Job>> = HashMap::new();
+        let mut by_worker: BTreeMap<WorkerId, Vec<Job>> = BTreeMap::new();
         for job in self.fresh(jobs) {
             if let Some(worker) = job.worker().cloned() {
                 by_worker.entry(worker).or_default().push(job);

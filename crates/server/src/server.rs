@@ -100,8 +100,9 @@ impl Server {
         let archive = open_archive(&config)?;
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
-        let health = Arc::new(StoreHealth::new());
+        let health = Arc::new(StoreHealth::new(config.clock.clone()));
         let parts = CommitterParts {
+            clock: config.clock.clone(),
             store: Arc::clone(&store),
             metrics: Arc::clone(&metrics),
             hub: Arc::clone(&hub),
@@ -124,7 +125,7 @@ impl Server {
         let app = Arc::new(App {
             admission: Admission::new(config.max_queued),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
-            webhooks: Sender::new(&config.webhooks),
+            webhooks: Sender::new(&config.webhooks, config.clock.clone()),
             tokens: crate::tokens::Tokens::default(),
             config,
             store,
@@ -180,8 +181,9 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move {
             tokio::select! {
-                () = wake::listen(app.store.as_ref(), &app.hub) => {}
+                biased;
                 () = stop => {}
+                () = wake::listen(app.store.as_ref(), &app.hub) => {}
             }
         })
     };
@@ -217,6 +219,14 @@ impl RunningServer {
     /// The API as a service, for callers in the same process.
     pub fn router(&self) -> Router {
         self.router.clone()
+    }
+
+    /// Ends all its tasks where they are, as the end of the process would: nothing is finished, nothing is said.
+    pub fn abort(self) {
+        self.committer.abort();
+        for task in self.background {
+            task.abort();
+        }
     }
 
     /// Stops. True when every open request was finished within the drain timeout.

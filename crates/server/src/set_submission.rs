@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::submission::{SubmitBody, check_text};
-use crate::{clock, gang_submission, ids, lenient};
+use crate::{gang_submission, ids, lenient};
 
 /// Jobs of steps that exist already, by the step's name.
 pub(crate) type Existing = BTreeMap<String, Vec<String>>;
@@ -79,7 +79,7 @@ impl Pipeline<'_> {
             seq: 0,
             kind: SetKind::Pipeline,
             name: self.document.name.clone(),
-            created_at: clock::now(),
+            created_at: self.config.clock.now(),
             size: 0,
             max_parallel: self.document.max_parallel,
             idempotency_key: key.or_else(|| self.document.idempotency_key.clone()),
@@ -211,7 +211,7 @@ impl Array {
             seq: 0,
             kind: SetKind::Array,
             name: spec.name.clone(),
-            created_at: clock::now(),
+            created_at: config.clock.now(),
             size: 0,
             max_parallel: self.max_parallel,
             idempotency_key: key,

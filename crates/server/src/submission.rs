@@ -216,7 +216,7 @@ impl SubmitBody {
             unique: self.unique.map(|unique| unique.check(limits)).transpose()?,
             stop_signal: conditions::stop_signal(self.stop_signal)?,
             timeout: conditions::seconds("timeout_seconds", self.timeout_seconds)?,
-            not_before: conditions::not_before(self.not_before, self.delay_seconds)?,
+            not_before: conditions::not_before(self.not_before, self.delay_seconds, config.clock.now())?,
             deadline: conditions::time("deadline", self.deadline)?,
             concurrency: self.concurrency.map(|limit| limit.check(limits)).transpose()?,
             retry: self.retry.map(RetryBody::check).transpose()?.unwrap_or_default(),

@@ -14,6 +14,7 @@ use muster_store::{
 use tokio::sync::{Semaphore, watch};
 
 use crate::batcher::{Batcher, CommitterParts, EndListener};
+use crate::clock::Clock;
 use crate::health::StoreHealth;
 use crate::metrics::Metrics;
 use crate::wake::WakeHub;
@@ -141,11 +142,13 @@ impl EndListener for Nobody {
 
 /// A batcher over the store, with its committer running.
 pub(crate) fn start_batcher(store: &Arc<FakeStore>, capacity: usize) -> (Batcher, CommitterParts) {
+    let clock = Clock::of_this_machine();
     let parts = CommitterParts {
+        clock: clock.clone(),
         store: Arc::clone(store) as Arc<dyn Store>,
         metrics: Arc::new(Metrics::new().unwrap()),
         hub: Arc::new(WakeHub::new()),
-        health: Arc::new(StoreHealth::new()),
+        health: Arc::new(StoreHealth::new(clock)),
         ended: Arc::new(Nobody),
     };
     let (batcher, committer) = Batcher::new(capacity, parts.clone());

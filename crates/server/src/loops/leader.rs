@@ -4,10 +4,11 @@
 //! first. It is asked for anew after trouble with the store and every so often, because a lock can be
 //! lost without a word. Whoever leads wrongly wastes work and harms nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_domain::Timestamp;
 use muster_store::{Leadership, Role};
+use tokio::time::Instant;
 
 use crate::app::App;
 

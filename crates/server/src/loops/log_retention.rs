@@ -41,8 +41,9 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
         while Instant::now() < due {
             let pause = LOOK.min(due.saturating_duration_since(Instant::now()));
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                biased;
                 () = &mut stop => return,
+                () = tokio::time::sleep(pause) => {}
             }
             size = u64::saturating_add(size, app.logs.take_added());
             if app.config.log_total.is_some_and(|most| size > most) {

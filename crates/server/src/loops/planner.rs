@@ -6,16 +6,16 @@
 //! many changes at once. Singles need no pass of their own: they are placed when workers ask.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_domain::{Requirement, ShapeId, Status, WorkerStatus};
 use muster_store::{
     Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
 };
+use tokio::time::Instant;
 
 use super::leader::Seat;
 use crate::app::App;
-use crate::clock;
 use crate::error::ApiError;
 
 /// Pending jobs that are looked at in one pass.
@@ -66,7 +66,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
                 Ok(summary) => {
                     waiting = summary.waiting + summary.keeping;
                     app.metrics.room.stopped(summary.stopped);
-                    pause = pause.min(until(&summary));
+                    pause = pause.min(until(app, &summary));
                     let looked = look && summary.placed + summary.lapsed == 0;
                     if looked {
                         looks.note(started.elapsed());
@@ -93,9 +93,10 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             }
         };
         tokio::select! {
+            biased;
+            () = &mut stop => return,
             () = tokio::time::sleep(pause) => {}
             () = changed => {}
-            () = &mut stop => return,
         }
     }
 }
@@ -115,9 +116,9 @@ async fn place(app: &App, look: bool) -> Result<PlanSummary, ApiError> {
 }
 
 /// How long until something can become due by itself.
-fn until(summary: &PlanSummary) -> Duration {
+fn until(app: &App, summary: &PlanSummary) -> Duration {
     let Some(due) = summary.next_due else { return Duration::MAX };
-    Duration::from_micros(due.since(clock::now()).as_micros() + 1_000)
+    Duration::from_micros(due.since(app.config.clock.now()).as_micros() + 1_000)
 }
 
 /// The safety net, and the gauge of what nobody could ever run.

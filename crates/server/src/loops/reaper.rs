@@ -4,14 +4,14 @@
 //! moment at which the next thing can become overdue; and a pass runs at once at start, in which silence
 //! from before the start counts for nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_domain::Span;
 use muster_store::{Command, Outcome, Role, Sweep, SweepSummary};
+use tokio::time::Instant;
 
 use super::leader::{Backoff, Seat};
 use crate::app::App;
-use crate::clock;
 use crate::error::ApiError;
 
 /// Jobs in one transaction of a pass.
@@ -42,7 +42,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
         } else {
             longest
         };
-        let planned = clock::now() + Span::from(pause);
+        let planned = app.config.clock.now() + Span::from(pause);
         // An alarm that a job sets meanwhile may ring earlier. It is not waited for by the one that does
         // not lead, and passes keep their least distance.
         let sooner = async {
@@ -54,9 +54,10 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             }
         };
         tokio::select! {
+            biased;
+            () = &mut stop => return,
             () = tokio::time::sleep(pause) => {}
             () = sooner => {}
-            () = &mut stop => return,
         }
     }
 }
@@ -84,7 +85,7 @@ async fn sweep(app: &App) -> Result<Option<Duration>, ApiError> {
         };
         note(app, &summary);
         if !summary.more {
-            let now = clock::now();
+            let now = app.config.clock.now();
             return Ok(summary.next_due.map(|due| Duration::from_micros(due.since(now).as_micros() + 1_000)));
         }
     }

@@ -3,15 +3,15 @@
 //! Guarantees: a pass goes in small transactions and rests after each as long as it took, so that it never has
 //! more than half of the store's time; with an archive, a job is on disk there before it goes here.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_domain::{JobId, Span, Timestamp};
 use muster_store::{Command, Outcome, Removal, Role, StoreExt, Sweep};
+use tokio::time::Instant;
 
 use super::leader::{Backoff, Seat};
 use crate::app::App;
 use crate::archive::Archive;
-use crate::clock;
 use crate::error::ApiError;
 
 /// Jobs in one transaction; other requests come in between.
@@ -42,14 +42,15 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            biased;
             () = &mut stop => return,
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }
 
 async fn remove_old(app: &App, age: Duration) -> Result<(), ApiError> {
-    let before = clock::now() - Span::from(age);
+    let before = app.config.clock.now() - Span::from(age);
     let mut removed = 0;
     loop {
         let started = Instant::now();

@@ -5,15 +5,15 @@
 //! anyone but the couriers, and the log is read in pages, so that the memory is bounded by the number of hooks.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_domain::{Timestamp, Webhook, WebhookId};
 use muster_store::{Role, StoreExt};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::leader::{Backoff, Seat};
 use crate::app::Shared;
-use crate::clock;
 use crate::error::ApiError;
 use crate::webhooks::{Courier, Errand, Report};
 
@@ -62,13 +62,14 @@ pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
             }
         };
         tokio::select! {
-            () = woken => {}
+            biased;
+            () = &mut stop => break,
             Some(finished) = office.couriers.join_next() => {
                 office.note(finished.ok());
                 tokio::time::sleep(BREATH).await;
             }
+            () = woken => {}
             () = tokio::time::sleep(pause) => {}
-            () = &mut stop => break,
         }
     }
     let finish = async { while office.couriers.join_next().await.is_some() {} };
@@ -106,7 +107,7 @@ impl Office {
         self.ahead.retain(|id, _| hooks.iter().any(|view| view.webhook.id == *id));
         let last = if hooks.is_empty() { 0 } else { app.store.last_event().await? };
         self.backoff.reset();
-        let (now, mut pause) = (clock::now(), SAFETY);
+        let (now, mut pause) = (app.config.clock.now(), SAFETY);
         for hook in hooks.into_iter().map(|view| view.webhook) {
             if self.under_way.contains_key(&hook.id) {
                 continue;

@@ -208,7 +208,7 @@ pub(crate) async fn why_gang(
 ) -> Result<Response, ApiError> {
     let job = handle(&app, id).await?;
     let (job, reasons) = app.store.why(job).await?.ok_or_else(ApiError::gang_not_found)?;
-    json(StatusCode::OK, &Why { id: id.to_string(), ..view::why(&job, &reasons) })
+    json(StatusCode::OK, &Why { id: id.to_string(), ..view::why(&job, &reasons, app.config.clock.now()) })
 }
 
 /// What happened to the tasks of a gang, in order.

@@ -28,5 +28,5 @@ pub(crate) async fn get_job(State(app): State<Shared>, JobPath(id): JobPath) -> 
 )]
 pub(crate) async fn why(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
     let (job, reasons) = app.store.why(id).await?.ok_or_else(ApiError::job_not_found)?;
-    json(StatusCode::OK, &view::why(&job, &reasons))
+    json(StatusCode::OK, &view::why(&job, &reasons, app.config.clock.now()))
 }

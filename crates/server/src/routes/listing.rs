@@ -44,7 +44,7 @@ const STREAM_PAGE: usize = 500;
 )]
 pub(crate) async fn list_jobs(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
     let limit = limit(&call.params, app.config.limits.page)?;
-    let filter = filter(&call.params)?;
+    let filter = filter(&call.params, app.config.clock.now())?;
     let page =
         app.store.jobs(JobFilter { limit: Some(limit.unwrap_or(STREAM_PAGE)), ..filter.clone() }).await?;
     let next = page.next;
@@ -71,7 +71,7 @@ pub(super) fn limit(params: &Params, most: usize) -> Result<Option<usize>, ApiEr
     }
 }
 
-fn filter(params: &Params) -> Result<JobFilter, ApiError> {
+fn filter(params: &Params, now: Timestamp) -> Result<JobFilter, ApiError> {
     let mut statuses = Vec::new();
     for name in params.list("status") {
         let known = statuses_named(name).ok_or_else(|| {
@@ -90,7 +90,7 @@ fn filter(params: &Params) -> Result<JobFilter, ApiError> {
         worker: params.filled("worker").map(WorkerId::new),
         set: set(params)?,
         step: params.filled("step").map(str::to_owned),
-        since: params.filled("since").map(since).transpose()?,
+        since: params.filled("since").map(|text| since(text, now)).transpose()?,
         before_seq,
         limit: None,
     })
@@ -122,9 +122,9 @@ pub(super) fn statuses_named(name: &str) -> Option<&'static [Status]> {
     }
 }
 
-fn since(text: &str) -> Result<Timestamp, ApiError> {
+fn since(text: &str, now: Timestamp) -> Result<Timestamp, ApiError> {
     if let Some(age) = duration::parse(text) {
-        return Ok(clock::now() - Span::from(age));
+        return Ok(now - Span::from(age));
     }
     let wrong = || {
         let message = "since must be a time such as 2026-05-05T08:33:00Z or an age such as 1h";
@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn filters_accept_both_vocabularies() {
-        let read = |query: &str| filter(&Params::parse(Some(query)));
+        let now = Timestamp::from_micros(1_777_969_980_000_000);
+        let read = |query: &str| filter(&Params::parse(Some(query)), now);
         let statuses = |query: &str| read(query).unwrap().statuses;
         assert_eq!(statuses("status=done,failed"), [Status::Done, Status::Failed]);
         assert_eq!(statuses("status=done&status=completed"), [Status::Done]);
@@ -202,7 +203,7 @@ mod tests {
         );
         assert!(read("status=nonsense").is_err());
         assert!(read("since=yesterday").is_err());
-        assert!(read("since=1h").unwrap().since.unwrap() < clock::now());
+        assert!(read("since=1h").unwrap().since.unwrap() < now);
         let at = read("since=2026-05-05T08:33:00Z").unwrap().since.unwrap();
         assert_eq!(at.as_micros(), 1_777_969_980_000_000);
         assert!(limit(&Params::parse(Some("limit=0")), 10).is_err());

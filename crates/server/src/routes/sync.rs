@@ -302,9 +302,9 @@ impl Exchange<'_> {
 
     /// Adds the orders that the worker was not given a moment ago.
     fn order(&self, response: &mut SyncResponse, jobs: Vec<Job>) {
-        let grace = self.app.config.grace;
+        let (grace, now) = (self.app.config.grace, self.app.config.clock.now());
         let fresh = self.app.dispatcher.fresh(jobs);
-        response.stop.extend(fresh.iter().map(|job| view::stop_order(job, grace)));
+        response.stop.extend(fresh.iter().map(|job| view::stop_order(job, grace, now)));
     }
 
     async fn read_orders(&self, response: &mut SyncResponse) {
@@ -326,8 +326,8 @@ impl Exchange<'_> {
                 response.jobs = claimed_jobs(self.app, answer, self.request_id)?;
             }
             Handed::Stops(jobs) => {
-                let grace = self.app.config.grace;
-                response.stop.extend(jobs.iter().map(|job| view::stop_order(job, grace)));
+                let (grace, now) = (self.app.config.grace, self.app.config.clock.now());
+                response.stop.extend(jobs.iter().map(|job| view::stop_order(job, grace, now)));
             }
             Handed::Nothing => {}
         }

@@ -17,7 +17,7 @@ use crate::extract::{Call, empty, json, read_body};
 use crate::lenient::{self, lenient_object};
 use crate::submission::check_text;
 use crate::webhooks::{Parcel, check_url, test_payload};
-use crate::{clock, ids, view};
+use crate::{ids, view};
 
 /// Bytes of a secret.
 const SECRET: std::ops::RangeInclusive<usize> = 8..=256;
@@ -75,7 +75,7 @@ impl WebhookBody {
             events: check_events(self.events.unwrap_or_default(), limits)?,
             queue: self.queue_name.filter(|name| !name.is_empty()).map(QueueName::new),
             job_name: self.job_name.filter(|name| !name.is_empty()),
-            created_at: clock::now(),
+            created_at: app.config.clock.now(),
             paused: false,
             retrying: false,
             progress: Progress::default(),
@@ -212,7 +212,7 @@ pub(crate) async fn test_webhook(
         secret: &hook.secret,
         event: "test",
         delivery: format!("{id}.test-{}", call.request_id),
-        body: test_payload(clock::now())?,
+        body: test_payload(app.config.clock.now())?,
     };
     let answered = app.webhooks.send(parcel).await;
     let error = answered.refusal();

@@ -11,13 +11,13 @@ use muster_protocol::{RegisterRequest, Worker};
 use muster_store::{Command, Outcome, StoreExt, WorkerUsage};
 
 use crate::app::Shared;
-use crate::config::Limits;
+use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, empty, json, read_body};
 use crate::lenient::{self, lenient_object};
 use crate::placement_fields::{self, GpuBody};
 use crate::submission::{ResourcesBody, check_tags, check_text};
-use crate::{clock, view};
+use crate::view;
 
 /// The most ports that one worker may keep for gangs.
 const MAX_PORTS: usize = 1024;
@@ -42,7 +42,8 @@ lenient_object! {
 }
 
 impl RegisterBody {
-    fn check(self, limits: &Limits) -> Result<muster_domain::Worker, ApiError> {
+    fn check(self, config: &ServerConfig) -> Result<muster_domain::Worker, ApiError> {
+        let limits = &config.limits;
         let id = self.id.unwrap_or_default();
         if id.is_empty() {
             return Err(ApiError::bad_request("worker_id_required", "worker id is required").at("id"));
@@ -55,7 +56,7 @@ impl RegisterBody {
         }
         let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
         let devices = placement_fields::devices(self.gpus, limits)?;
-        let now = clock::now();
+        let now = config.clock.now();
         Ok(muster_domain::Worker {
             kept: None,
             id: WorkerId::new(id),
@@ -102,7 +103,7 @@ pub(crate) async fn register(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let worker = lenient::decode::<RegisterBody>(&bytes)?.check(&app.config.limits)?;
+    let worker = lenient::decode::<RegisterBody>(&bytes)?.check(&app.config)?;
     let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {
         return Err(ApiError::internal());
     };

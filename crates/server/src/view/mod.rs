@@ -19,7 +19,7 @@ use muster_protocol as wire;
 use muster_store::{Claimed, JobView, Submitted, WorkerUsage};
 use serde_json::Value;
 
-use crate::clock::{self, to_wire};
+use crate::clock::to_wire;
 
 pub(crate) use events::event;
 pub(crate) use sets::{pipeline, set};
@@ -198,9 +198,9 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
 }
 
 /// The order to stop a job. All tasks of a gang have one deadline, so that what is left of the time counts.
-pub(crate) fn stop_order(job: &domain::Job, grace: Duration) -> wire::StopOrder {
+pub(crate) fn stop_order(job: &domain::Job, grace: Duration, now: domain::Timestamp) -> wire::StopOrder {
     let whole = job.spec.grace.map_or_else(|| grace.as_millis() as u64, |own| own.as_micros() / 1_000);
-    let passed = job.drain_started_at().map_or(0, |since| clock::now().since(since).as_micros() / 1_000);
+    let passed = job.drain_started_at().map_or(0, |since| now.since(since).as_micros() / 1_000);
     let grace_ms = whole.saturating_sub(passed);
     let comes_back = match &job.phase {
         domain::Phase::Preempting { stop, .. } => stop.comes_back(),
@@ -218,13 +218,12 @@ pub(crate) fn stop_order(job: &domain::Job, grace: Duration) -> wire::StopOrder 
     }
 }
 
-pub(crate) fn why(job: &domain::Job, reasons: &[domain::Reason]) -> wire::Why {
+pub(crate) fn why(job: &domain::Job, reasons: &[domain::Reason], now: domain::Timestamp) -> wire::Why {
     let show = |reason: &domain::Reason| wire::Reason {
         code: reason.code().to_owned(),
         message: reason.to_string(),
     };
     // The store does not know the time, and names pauses of gangs that are over.
-    let now = clock::now();
     let holds = |reason: &&domain::Reason| match reason {
         domain::Reason::NotBefore { until } | domain::Reason::BackOff { until, .. } => {
             job.spec.gang.is_none() || *until > now

@@ -14,7 +14,6 @@ use muster_store::{
 use super::payload::payload;
 use super::sender::Parcel;
 use crate::app::Shared;
-use crate::clock;
 use crate::error::ApiError;
 
 /// Events that are read at a time.
@@ -121,7 +120,7 @@ impl Courier {
         let id = DeliveryId { hook: self.errand.hook.id, event: event.seq };
         let sent = self.send(id, event.kind.name(), body.clone()).await;
         let attempts = self.progress.attempts + 1;
-        let now = clock::now();
+        let now = self.app.config.clock.now();
         let fate = self.app.config.webhooks.policy.settle(&mut self.progress, id, &sent, now);
         match fate {
             Fate::Next => self.delivered().await,
@@ -179,7 +178,7 @@ impl Courier {
             event: event.seq,
             kind: event.kind.name().to_owned(),
             job: event.job,
-            at: clock::now(),
+            at: self.app.config.clock.now(),
             attempts,
             error,
             body: String::from_utf8_lossy(body).into_owned(),
@@ -205,7 +204,7 @@ impl Courier {
                 return Ok(Go::Home);
             }
             let id = letter.delivery();
-            let (now, mut delivery) = (clock::now(), Delivery::default());
+            let (now, mut delivery) = (self.app.config.clock.now(), Delivery::default());
             match self.send(id, &letter.kind, Bytes::from(letter.body.clone())).await {
                 Sent::Accepted => {
                     self.progress.delivered += 1;

@@ -16,7 +16,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use muster_domain::{Secret, Sent, Span};
+use muster_domain::{Secret, Sent, Span, Timestamp};
 use muster_protocol::{
     HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP,
 };
@@ -24,7 +24,7 @@ use tokio::sync::OnceCell;
 
 use super::reachable::{Resolver, is_private, literal};
 use super::signature::sign;
-use crate::clock;
+use crate::clock::Clock;
 use crate::config::WebhookConfig;
 
 /// Bytes of an answer that are looked at.
@@ -88,6 +88,7 @@ impl Answered {
 /// Sends deliveries over kept connections.
 pub(crate) struct Sender {
     config: WebhookConfig,
+    clock: Clock,
     plain: PlainClient,
     /// Made when the first `https` URL comes along: reading the certificates takes a while.
     secure: OnceCell<Result<SecureClient, String>>,
@@ -100,13 +101,13 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(config: &WebhookConfig) -> Self {
+    pub(crate) fn new(config: &WebhookConfig, clock: Clock) -> Self {
         let plain = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector(config));
-        Self { config: config.clone(), plain, secure: OnceCell::new() }
+        Self { config: config.clone(), clock, plain, secure: OnceCell::new() }
     }
 
     /// Delivers once.
@@ -129,7 +130,7 @@ impl Sender {
             return Err(format!("{host} is a private address, which is forbidden"));
         }
         let secure = uri.scheme_str() == Some("https");
-        let request = request(uri, parcel)?;
+        let request = request(uri, parcel, self.clock.now())?;
         let response = if secure {
             let client = self.secure.get_or_init(|| secure_client(&self.config)).await;
             client.as_ref().map_err(Clone::clone)?.request(request).await
@@ -169,8 +170,8 @@ async fn secure_client(config: &WebhookConfig) -> Result<SecureClient, String> {
     }
 }
 
-fn request(uri: Uri, parcel: &Parcel<'_>) -> Result<Request<Full<Bytes>>, String> {
-    let timestamp = clock::now().as_micros().div_euclid(1_000_000);
+fn request(uri: Uri, parcel: &Parcel<'_>, now: Timestamp) -> Result<Request<Full<Bytes>>, String> {
+    let timestamp = now.as_micros().div_euclid(1_000_000);
     Request::builder()
         .method(Method::POST)
         .uri(uri)

@@ -33,7 +33,7 @@ async fn send(config: &WebhookConfig, url: &str) -> Answered {
     let secret = Secret::new("key");
     let body = Bytes::from_static(b"{}");
     let parcel = Parcel { url, secret: &secret, event: "done", delivery: "hook-1.5".to_owned(), body };
-    Sender::new(config).send(parcel).await
+    Sender::new(config, Clock::of_this_machine()).send(parcel).await
 }
 
 #[tokio::test]
