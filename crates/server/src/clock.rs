@@ -2,7 +2,9 @@
 //!
 //! Guarantee: the time of a [`Clock`] never goes back and never jumps, whatever happens to the wall clock. It runs with the
 //! machine and is drawn towards the wall clock by at most a tenth of the time that passes, so that a clock
-//! that is set by an hour makes nobody look silent and ends no delay early.
+//! that is set by an hour makes nobody look silent and ends no delay early. Where several schedulers share a store,
+//! its clock stands in for the wall clock of each, so that none of them takes for silent what another one has just
+//! heard of. The one time that the time is set at once is when the store was asked first.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -13,6 +15,9 @@ use nix::time::{ClockId, clock_gettime};
 
 /// The time follows the wall clock by one part in this many of what passes.
 const PULL: i64 = 10;
+
+/// An answer of the store's clock that took longer says too little, in microseconds.
+const LATE: i64 = 2_000_000;
 
 /// The time as it was last told, in microseconds, and the state of the machine's own clock then.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +78,14 @@ fn machine(wall: i64) -> i64 {
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: Arc<dyn TimeSource>,
-    steady: Arc<Mutex<Option<Steady>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    steady: Option<Steady>,
+    /// By how much the wall clock is behind the clock of the store, in microseconds.
+    behind: Option<i64>,
 }
 
 static THIS_MACHINE: LazyLock<Clock> = LazyLock::new(|| Clock::new(ThisMachine));
@@ -81,7 +93,7 @@ static THIS_MACHINE: LazyLock<Clock> = LazyLock::new(|| Clock::new(ThisMachine))
 impl Clock {
     /// A clock that begins with what the source shows as the wall clock.
     pub fn new(source: impl TimeSource + 'static) -> Self {
-        Self { source: Arc::new(source), steady: Arc::default() }
+        Self { source: Arc::new(source), state: Arc::default() }
     }
 
     /// The clock of this process.
@@ -91,16 +103,40 @@ impl Clock {
 
     /// The time now.
     pub fn now(&self) -> Timestamp {
-        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Reading { wall, machine } = self.source.read();
-        let steady = steady.get_or_insert(Steady { told: wall, machine });
+        let wall = wall.saturating_add(state.behind.unwrap_or(0));
+        let steady = state.steady.get_or_insert(Steady { told: wall, machine });
         Timestamp::from_micros(steady.advance(machine, wall))
+    }
+
+    /// What the clocks of the machine show, for [`Clock::follow`].
+    pub(crate) fn read(&self) -> Reading {
+        self.source.read()
+    }
+
+    /// Keeps to another clock from now on, which showed `time` at some moment between `asked` and now. True when
+    /// that set the time at once, since it was the first time. An answer that came late, or while somebody set the
+    /// wall clock, counts for nothing.
+    pub(crate) fn follow(&self, asked: Reading, time: Timestamp) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = self.source.read();
+        let (took, passed) = (answered.machine - asked.machine, answered.wall - asked.wall);
+        if took > LATE || (passed - took).abs() > LATE / 20 {
+            return false;
+        }
+        let first = state.behind.is_none();
+        state.behind = Some(time.as_micros().saturating_sub(asked.wall.saturating_add(took / 2)));
+        if first {
+            state.steady = None;
+        }
+        first
     }
 }
 
 impl PartialEq for Clock {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.steady, &other.steady)
+        Arc::ptr_eq(&self.state, &other.state)
     }
 }
 
@@ -137,6 +173,51 @@ mod tests {
             }
             let day = 24 * HOUR;
             assert_eq!(steady.advance(day, 100 * HOUR + day + jump), 100 * HOUR + day + jump, "caught up");
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    struct Set(Arc<Mutex<Reading>>);
+
+    impl TimeSource for Set {
+        fn read(&self) -> Reading {
+            *self.0.lock().unwrap()
+        }
+    }
+
+    #[test]
+    fn a_clock_that_follows_another_keeps_to_it_whatever_becomes_of_the_wall_clock() {
+        let source = Set(Arc::new(Mutex::new(Reading { wall: 7 * HOUR, machine: 0 })));
+        let pass = |micros: i64, jump: i64| {
+            let mut reading = source.0.lock().unwrap();
+            reading.wall += micros + jump;
+            reading.machine += micros;
+        };
+        let clock = Clock::new(source.clone());
+        assert_eq!(clock.now().as_micros(), 7 * HOUR, "nobody knows better yet");
+        assert!(clock.follow(clock.read(), Timestamp::from_micros(5 * HOUR)), "the first answer sets it");
+        assert_eq!(clock.now().as_micros(), 5 * HOUR);
+        for second in 1..=600 {
+            // Somebody sets the wall clock every minute; it is asked every five seconds.
+            pass(SECOND, if second % 60 == 0 { HOUR } else { 0 });
+            let right = 5 * HOUR + second * SECOND;
+            if second % 5 == 0 {
+                assert!(!clock.follow(clock.read(), Timestamp::from_micros(right)));
+            }
+            let told = clock.now().as_micros();
+            assert!((told - right).abs() <= SECOND / 2, "second {second}: {}", told - right);
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_for_nothing_when_it_is_late_or_the_wall_clock_was_set_meanwhile() {
+        for (took, jump) in [(3 * SECOND, 0), (SECOND / 10, HOUR)] {
+            let source = Set(Arc::new(Mutex::new(Reading { wall: 7 * HOUR, machine: 0 })));
+            let clock = Clock::new(source.clone());
+            let asked = clock.read();
+            *source.0.lock().unwrap() = Reading { wall: 7 * HOUR + took + jump, machine: took };
+            assert!(!clock.follow(asked, Timestamp::from_micros(5 * HOUR)));
+            assert_eq!(clock.now().as_micros(), 7 * HOUR + took + jump);
         }
     }
 

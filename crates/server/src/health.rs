@@ -29,6 +29,11 @@ impl StoreHealth {
         }
     }
 
+    /// The time was set: what was heard before cannot be compared with what comes.
+    pub(crate) fn begin_anew(&self) {
+        self.listening_since.store(self.clock.now().as_micros(), Ordering::Release);
+    }
+
     pub(crate) fn failed(&self) {
         self.down.store(true, Ordering::Release);
     }

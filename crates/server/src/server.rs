@@ -30,6 +30,8 @@ use crate::wake::{self, WakeHub};
 use crate::webhooks::Sender;
 use crate::{ids, loops, routes};
 
+/// How long the start waits for the store's clock.
+const TIME_BOUND: Duration = Duration::from_secs(2);
 /// What the loops and the store get to finish after the requests have.
 const CLOSING_BOUND: Duration = Duration::from_secs(5);
 
@@ -101,6 +103,10 @@ impl Server {
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
         let health = Arc::new(StoreHealth::new(config.clock.clone()));
+        let asked = loops::ask_the_time(store.as_ref(), &config.clock, &health);
+        if tokio::time::timeout(TIME_BOUND, asked).await.is_err() {
+            tracing::warn!("the store did not tell the time yet; the machine's clock serves until it does");
+        }
         let parts = CommitterParts {
             clock: config.clock.clone(),
             store: Arc::clone(&store),
@@ -207,7 +213,11 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::deliver(&app, stop).await })
     };
-    vec![dispatch, listen, reap, plan, retain, retain_logs, deliver]
+    let keep_time = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::keep_time(&app, stop).await })
+    };
+    vec![dispatch, listen, reap, plan, retain, retain_logs, deliver, keep_time]
 }
 
 impl RunningServer {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_domain::limits::Timeouts;
 use muster_domain::retry::DEFAULT_REQUEUE_CODES;
 use muster_domain::{
-    EndReason, Event, EventKind, GangId, JobId, Lease, ReportKind, RequeueCause, Status, Timestamp,
+    EndReason, Event, EventKind, GangId, Job, JobId, Lease, ReportKind, RequeueCause, Status, Timestamp,
 };
 use muster_store::{Answer, Command, Outcome};
 
@@ -31,8 +31,13 @@ struct Entry {
 /// Who has to pay if a gang stops in a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
-    failed: BTreeMap<GangId, JobId>,
+    /// Tasks that were reported as failed, in order.
+    failed: BTreeMap<GangId, Vec<JobId>>,
     silent: BTreeSet<JobId>,
+    /// Gangs that were stopped for another reason, perhaps before.
+    free: BTreeSet<GangId>,
+    /// A pass may have stopped any of them for others.
+    pass: bool,
 }
 
 /// The account of every job.
@@ -84,19 +89,52 @@ impl Books {
 
     /// Who is to blame for a stop that these commands brought about.
     pub(crate) fn blame(&self, silent: BTreeSet<JobId>, commands: &[Command], answers: &[Answer]) -> Blame {
-        let mut failed = BTreeMap::new();
+        let mut blame = Blame { silent, ..Blame::default() };
         for (command, answer) in commands.iter().zip(answers) {
-            let (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) = (command, answer)
-            else {
-                continue;
-            };
-            let bad = matches!(report.kind, ReportKind::Failed | ReportKind::TimedOut);
-            let asks = report.exit.code.is_some_and(|code| DEFAULT_REQUEUE_CODES.contains(&code));
-            if let Some(gang) = self.gang(report.job).filter(|_| bad && !asks) {
-                failed.entry(gang).or_insert(report.job);
+            match (command, answer) {
+                (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) => {
+                    let bad = matches!(report.kind, ReportKind::Failed | ReportKind::TimedOut);
+                    let asks = report.exit.code.is_some_and(|code| DEFAULT_REQUEUE_CODES.contains(&code));
+                    let Some(gang) = self.gang(report.job) else { continue };
+                    if bad && !asks {
+                        blame.failed.entry(gang).or_default().push(report.job);
+                    } else if bad || report.kind == ReportKind::Released {
+                        blame.free.insert(gang);
+                    }
+                }
+                (Command::Cancel { job, .. } | Command::Preempt { job, .. }, Ok(_)) => {
+                    blame.free.extend(self.gang(*job));
+                }
+                (Command::Sweep(_) | Command::Plan(_) | Command::Claim(_), Ok(_)) => blame.pass = true,
+                _ => {}
             }
         }
-        Blame { failed, silent }
+        blame
+    }
+
+    /// Whoever says under which lease it speaks was heard under the latest one only.
+    pub(crate) fn fenced(&self, commands: &[Command], answers: &[Answer]) -> Result<(), String> {
+        for (command, answer) in commands.iter().zip(answers) {
+            let (job, caller) = match (command, answer) {
+                (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) => {
+                    (report.job, &report.caller)
+                }
+                (
+                    Command::Heartbeat { job, caller }
+                    | Command::AcknowledgeStop { job, caller, .. }
+                    | Command::SaveCheckpoint { job, caller, .. },
+                    Ok(_),
+                ) => (*job, caller),
+                _ => continue,
+            };
+            let known = self.entries.get(&job).map(|entry| entry.lease);
+            if let (Some(lease), Some(known)) = (caller.lease, known)
+                && lease != known
+            {
+                return Err(format!("{job} is held under lease {known}, but {lease} was heard: {command:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Enters what happened, and compares with the jobs as they are now.
@@ -161,21 +199,28 @@ impl Books {
         blame: &Blame,
         state: &State,
     ) -> Result<Option<JobId>, String> {
-        if let Some(failed) = blame.failed.get(&gang) {
-            return Ok(Some(*failed));
-        }
+        let failed = blame.failed.get(&gang).map(Vec::as_slice).unwrap_or_default();
         let silent: Vec<JobId> = tasks.iter().filter(|id| blame.silent.contains(id)).copied().collect();
-        if silent.is_empty() {
+        if failed.is_empty() && silent.is_empty() {
             return Ok(None);
+        }
+        let free = blame.free.contains(&gang) || (blame.pass && !failed.is_empty());
+        if let ([first, ..], true, false) = (failed, silent.is_empty(), free) {
+            return Ok(Some(*first));
         }
         let kept = |id: &&JobId| {
             let before = self.entries.get(id).map(|entry| entry.attempts);
             state.job(**id).map(|job| job.attempts) == before
         };
-        let payers: Vec<&JobId> = silent.iter().filter(kept).collect();
+        let payers: Vec<&JobId> = failed.iter().chain(&silent).filter(kept).collect();
         match payers.as_slice() {
             [payer] => Ok(Some(**payer)),
-            other => Err(format!("{gang}: of the silent tasks {silent:?} exactly one pays, not {other:?}")),
+            // Somebody else may have stopped it before, at nobody's cost.
+            [] if free => Ok(None),
+            other => Err(format!(
+                "{gang}: of those that failed, {failed:?}, and the silent ones, {silent:?}, exactly one pays, not \
+                 {other:?}"
+            )),
         }
     }
 
@@ -210,9 +255,14 @@ fn verdicts(events: &[Event], state: &State) -> Result<(), String> {
     let gang = |event: &Event| state.job(event.job?)?.spec.gang.as_ref().map(|gang| gang.id);
     let mut again: BTreeSet<GangId> = BTreeSet::new();
     let mut failed: BTreeSet<GangId> = BTreeSet::new();
+    // Those that the same transaction has placed again, and claimed: they are in the round after the verdict.
+    let mut anew: BTreeSet<JobId> = BTreeSet::new();
     for event in events {
         match &event.kind {
             EventKind::Requeued { .. } => again.extend(gang(event)),
+            EventKind::Claimed { .. } if gang(event).is_some_and(|gang| again.contains(&gang)) => {
+                anew.extend(event.job);
+            }
             EventKind::Failed { reason: EndReason::DependencyFailed { .. }, .. } => {}
             EventKind::Failed { .. } => failed.extend(gang(event)),
             _ => {}
@@ -220,13 +270,16 @@ fn verdicts(events: &[Event], state: &State) -> Result<(), String> {
     }
     for (gang, restarts) in again.iter().map(|g| (g, true)).chain(failed.iter().map(|g| (g, false))) {
         let tasks = state.tasks(*gang);
-        if let Some(alive) =
-            tasks.iter().find(|job| matches!(job.status(), Status::Running | Status::Preempting))
-        {
+        let is_alive = |job: &&&Job| {
+            matches!(job.status(), Status::Running | Status::Preempting) && !anew.contains(&job.id)
+        };
+        if let Some(alive) = tasks.iter().find(is_alive) {
             return Err(format!("{gang} was judged while {} is {}", alive.id, alive.status()));
         }
-        let exhausted =
-            tasks.iter().any(|job| job.attempts >= job.spec.max_attempts && job.status() != Status::Done);
+        let exhausted = tasks.iter().any(|job| {
+            let attempts = job.attempts - u32::from(anew.contains(&job.id)).min(job.attempts);
+            attempts >= job.spec.max_attempts && job.status() != Status::Done
+        });
         let missing = tasks.iter().any(|job| match job.status() {
             Status::Done => !job.spec.gang.as_ref().is_some_and(|gang| gang.keep_done),
             Status::Cancelled => true,

@@ -13,6 +13,8 @@ pub enum Broken {
     Promise { at: Timestamp, what: String, trail: String },
     #[error("at {} nothing moves any more: {}\n{trail}", at.to_rfc3339(), stuck.join("; "))]
     Stuck { at: Timestamp, stuck: Vec<String>, trail: String },
+    #[error("the run could not begin: {0}")]
+    Setup(std::io::Error),
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
 }

@@ -5,19 +5,16 @@ use std::collections::BTreeMap;
 use futures::executor::block_on;
 use muster_domain::limits::Timeouts;
 use muster_domain::{GangId, Job, JobId, Resources, Span, Status, Timestamp};
-use muster_store::{Command, MemoryStore, PlanPass, StoreExt, Sweep};
+use muster_store::{Command, PlanPass, StoreExt, Sweep};
 
-use crate::books::Books;
 use crate::broken::Broken;
 use crate::faults::Mischief;
 use crate::happening::{Agenda, Happening};
+use crate::ledger::Ledger;
 use crate::mail::{self, Letter, Network, Sender};
 use crate::plan::{GangPlan, JobPlan};
 use crate::random::Random;
-use crate::state::State;
-use crate::trail::Trail;
 use crate::transactions::by_hand;
-use crate::watch::Watch;
 use crate::worker::{End, ProcessKey, Reach, SimWorker, checkpoint};
 
 /// Where the clock starts: a round time, far from zero.
@@ -61,25 +58,19 @@ pub(crate) struct Scheduler {
 /// A simulated cluster.
 #[derive(Debug)]
 pub struct Cluster {
-    pub(crate) store: MemoryStore,
+    pub(crate) ledger: Ledger,
     pub(crate) random: Random,
     pub(crate) now: Timestamp,
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
     pub(crate) mischief: Mischief,
-    pub(crate) workers: Vec<SimWorker>,
     pub(crate) schedulers: Vec<Scheduler>,
-    pub(crate) state: State,
     /// The gang that goes wrong round after round.
     pub(crate) victim: Option<GangId>,
     pub(crate) troubled: bool,
     /// The last round of it for which trouble was planned.
     pub(crate) armed: u32,
     retention: Option<Span>,
-    pub(crate) books: Books,
-    pub(crate) watch: Watch,
-    pub(crate) trail: Trail,
-    pub(crate) transactions: u64,
     pub(crate) asked_at: Timestamp,
     /// Something happened since somebody looked.
     pub(crate) changed: bool,
@@ -93,30 +84,24 @@ impl Cluster {
             .map(|n| SimWorker::new(&format!("w{n:03}"), settings.resources.clone(), settings.slots));
         let scheduler = || Scheduler { listening_since: now, idle_until: now, plan_at: now, look_at: now };
         let mut cluster = Self {
-            store: MemoryStore::default(),
+            ledger: Ledger { workers: workers.collect(), ..Ledger::default() },
             random: Random::new(seed),
             now,
             agenda: Agenda::default(),
             network: Network::default(),
             mischief: Mischief::none(),
-            workers: workers.collect(),
             schedulers: vec![scheduler(), scheduler()],
-            state: State::default(),
             victim: None,
             troubled: false,
             armed: 0,
             retention: settings.retention,
-            books: Books::default(),
-            watch: Watch::default(),
-            trail: Trail::default(),
-            transactions: 0,
             asked_at: now,
             changed: false,
         };
-        let registrations = cluster.workers.iter().map(SimWorker::registration);
+        let registrations = cluster.ledger.workers.iter().map(SimWorker::registration);
         let letters = registrations.map(by_hand).collect();
         cluster.transact(letters)?;
-        for worker in 0..cluster.workers.len() {
+        for worker in 0..cluster.ledger.workers.len() {
             let offset = Span::from_millis(10_000 / BEAT_GROUPS * (worker as u32 % BEAT_GROUPS));
             cluster.agenda.add(now + offset, Happening::Beats(worker));
         }
@@ -135,12 +120,12 @@ impl Cluster {
 
     /// Transactions so far.
     pub const fn transactions(&self) -> u64 {
-        self.transactions
+        self.ledger.transactions
     }
 
     /// How often a gang was stopped so far.
     pub const fn stops(&self) -> u64 {
-        self.books.stops
+        self.ledger.books.stops
     }
 
     /// The number of the gang's latest round.
@@ -151,20 +136,20 @@ impl Cluster {
     /// How many jobs are in each state.
     pub fn statuses(&self) -> BTreeMap<Status, usize> {
         let mut counts = BTreeMap::new();
-        for job in self.state.jobs() {
+        for job in self.ledger.state.jobs() {
             *counts.entry(job.status()).or_default() += 1;
         }
         counts
     }
 
     pub fn tasks(&self, gang: GangId) -> Vec<&Job> {
-        self.state.tasks(gang)
+        self.ledger.state.tasks(gang)
     }
 
     pub fn submit_gang(&mut self, plan: &GangPlan) -> Result<GangId, Broken> {
         let (id, tasks, command) = plan.command(&mut self.random);
         for task in tasks {
-            self.books.open(task, Some(id));
+            self.ledger.books.open(task, Some(id));
         }
         self.by_operator(command)?;
         Ok(id)
@@ -172,7 +157,7 @@ impl Cluster {
 
     pub fn submit(&mut self, plan: &JobPlan) -> Result<JobId, Broken> {
         let (id, command) = plan.command(&mut self.random);
-        self.books.open(id, None);
+        self.ledger.books.open(id, None);
         self.by_operator(command)?;
         Ok(id)
     }
@@ -193,7 +178,7 @@ impl Cluster {
     pub fn calm(&mut self) {
         self.set_mischief(Mischief::none());
         self.troubled = false;
-        for worker in &mut self.workers {
+        for worker in &mut self.ledger.workers {
             worker.shuns_until = self.now;
         }
     }
@@ -201,8 +186,8 @@ impl Cluster {
     /// Lets the gang that was picked on come to its end.
     pub fn leave_alone(&mut self) {
         let Some(victim) = self.victim.take() else { return };
-        for index in 0..self.workers.len() {
-            let of = self.workers[index]
+        for index in 0..self.ledger.workers.len() {
+            let of = self.ledger.workers[index]
                 .processes
                 .iter()
                 .filter(|(_, p)| p.gang == Some(victim) && p.told.is_none());
@@ -220,7 +205,7 @@ impl Cluster {
             self.changed = false;
             while !self.changed {
                 if self.now > end {
-                    return Err(self.stuck());
+                    return Err(self.ledger.stuck(self.now));
                 }
                 self.step()?;
             }
@@ -239,32 +224,17 @@ impl Cluster {
 
     /// Lets time pass until every job has ended.
     pub fn run_to_the_end(&mut self, bound: Span) -> Result<(), Broken> {
-        self.run_until(bound, |cluster| cluster.state.jobs().iter().all(Job::is_terminal))
-    }
-
-    fn stuck(&self) -> Broken {
-        let open = self.state.jobs().iter().filter(|job| !job.is_terminal()).take(12);
-        let stuck = open.map(|job| {
-            let reasons = match block_on(self.store.why(job.id)) {
-                Ok(Some((_, reasons))) => {
-                    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-                }
-                Ok(None) => "gone".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            format!("{} is {}: {reasons}", job.id, job.status())
-        });
-        Broken::Stuck { at: self.now, stuck: stuck.collect(), trail: self.trail.lines() }
+        self.run_until(bound, |cluster| cluster.ledger.state.jobs().iter().all(Job::is_terminal))
     }
 
     fn step(&mut self) -> Result<(), Broken> {
-        let Some((at, happening)) = self.agenda.next() else { return Err(self.stuck()) };
+        let Some((at, happening)) = self.agenda.next() else { return Err(self.ledger.stuck(self.now)) };
         self.now = at;
         match happening {
             Happening::Arrives(letter) => {
                 let mut letters = vec![*letter];
                 letters.extend(self.agenda.arriving(at));
-                for batch in mail::batches(letters, |job| self.books.gang(job)) {
+                for batch in mail::batches(letters, |job| self.ledger.books.gang(job)) {
                     self.transact(batch)?;
                 }
             }
@@ -330,10 +300,10 @@ impl Cluster {
 
     fn beat(&mut self, index: usize) {
         self.agenda.add(self.now + BEAT, Happening::Beats(index));
-        if !self.workers[index].is_up() {
+        if !self.ledger.workers[index].is_up() {
             return;
         }
-        for command in self.workers[index].beat() {
+        for command in self.ledger.workers[index].beat() {
             self.send(Sender::Worker(index), command);
         }
         if self.random.chance(300) {
@@ -342,7 +312,7 @@ impl Cluster {
     }
 
     fn ask(&mut self, index: usize) {
-        let worker = &mut self.workers[index];
+        let worker = &mut self.ledger.workers[index];
         if !worker.is_up() {
             return;
         }
@@ -353,18 +323,18 @@ impl Cluster {
 
     /// The worker learns of its stop orders over the channel that is kept open for them.
     fn order(&mut self, index: usize) -> Result<(), Broken> {
-        if !self.workers[index].is_up() {
+        if !self.ledger.workers[index].is_up() {
             return Ok(());
         }
-        let id = self.workers[index].id.clone();
-        for job in block_on(self.store.stops(vec![id]))? {
+        let id = self.ledger.workers[index].id.clone();
+        for job in block_on(self.ledger.store.stops(vec![id]))? {
             self.tell_to_stop(index, (job.id, job.lease), job.preemption_epoch);
         }
         Ok(())
     }
 
     pub(crate) fn tell_to_stop(&mut self, index: usize, key: ProcessKey, epoch: u32) {
-        let Some(process) = self.workers[index].processes.get_mut(&key) else { return };
+        let Some(process) = self.ledger.workers[index].processes.get_mut(&key) else { return };
         if process.told.is_some() {
             return;
         }
@@ -373,7 +343,7 @@ impl Cluster {
             self.send(Sender::Worker(index), checkpoint(key, 0, Some(epoch)));
         }
         if self.random.chance(self.mischief.hangs) {
-            if let Some(process) = self.workers[index].processes.get_mut(&key) {
+            if let Some(process) = self.ledger.workers[index].processes.get_mut(&key) {
                 process.hangs = true;
             }
             return;
@@ -388,7 +358,7 @@ impl Cluster {
     }
 
     pub(crate) fn exit(&mut self, index: usize, process: ProcessKey, how: End) {
-        let worker = &mut self.workers[index];
+        let worker = &mut self.ledger.workers[index];
         let Some(report) = worker.ends(process, how) else { return };
         if worker.is_up() {
             self.send(Sender::Worker(index), report);
@@ -396,7 +366,7 @@ impl Cluster {
     }
 
     fn bring_back(&mut self, index: usize) {
-        let worker = &mut self.workers[index];
+        let worker = &mut self.ledger.workers[index];
         let was_down = worker.reach == Reach::Down;
         worker.reach = Reach::Up;
         if was_down {

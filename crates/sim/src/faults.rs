@@ -126,7 +126,7 @@ impl Cluster {
         let reserved: Vec<WorkerId> = reserved.filter_map(|task| task.worker().cloned()).collect();
         let worker = self.random.pick(&reserved);
         let until = self.now + self.random.millis(20_000, 45_000);
-        if let Some(worker) = self.workers.iter_mut().find(|candidate| Some(&candidate.id) == worker) {
+        if let Some(worker) = self.ledger.workers.iter_mut().find(|candidate| Some(&candidate.id) == worker) {
             worker.shuns_until = until;
         }
     }
@@ -161,7 +161,7 @@ impl Cluster {
             let running = worker.processes.iter().filter(|(_, process)| process.gang == Some(gang));
             running.map(|(key, _)| (index, *key)).collect::<Vec<_>>()
         };
-        self.workers.iter().enumerate().flat_map(of).collect()
+        self.ledger.workers.iter().enumerate().flat_map(of).collect()
     }
 
     fn end_processes(&mut self, gang: GangId, count: usize, how: End) {
@@ -178,19 +178,19 @@ impl Cluster {
         for _ in 0..count {
             let holders: Vec<_> = self.tasks(gang).iter().filter_map(|task| task.worker().cloned()).collect();
             let Some(holder) = self.random.pick(&holders).cloned() else { return };
-            if let Some(index) = self.workers.iter().position(|worker| worker.id == holder) {
+            if let Some(index) = self.ledger.workers.iter().position(|worker| worker.id == holder) {
                 self.lose_worker(index, reach);
             }
         }
     }
 
     fn lose_worker(&mut self, index: usize, reach: Reach) {
-        if !self.workers[index].is_up() {
+        if !self.ledger.workers[index].is_up() {
             return;
         }
         match reach {
-            Reach::Down => self.workers[index].crash(),
-            other => self.workers[index].reach = other,
+            Reach::Down => self.ledger.workers[index].crash(),
+            other => self.ledger.workers[index].reach = other,
         }
         let back = self.now + self.random.millis(2_000, 100_000);
         self.agenda.add(back, Happening::Returns(index));
@@ -234,7 +234,7 @@ impl Cluster {
                 |job| Command::Cancel { job, message: None },
             ),
             4 => {
-                let index = self.random.below(self.workers.len());
+                let index = self.random.below(self.ledger.workers.len());
                 let reach = if self.random.chance(500) { Reach::Cut } else { Reach::Down };
                 self.lose_worker(index, reach);
                 Ok(())
@@ -261,7 +261,8 @@ impl Cluster {
         wanted: impl Fn(&Job) -> bool,
         command: impl Fn(JobId) -> Command,
     ) -> Result<(), Broken> {
-        let jobs: Vec<JobId> = self.state.jobs().iter().filter(|job| wanted(job)).map(|job| job.id).collect();
+        let jobs: Vec<JobId> =
+            self.ledger.state.jobs().iter().filter(|job| wanted(job)).map(|job| job.id).collect();
         match self.random.pick(&jobs).copied() {
             Some(job) => self.by_operator(command(job)),
             None => Ok(()),
@@ -270,8 +271,13 @@ impl Cluster {
 
     fn submit_sibling(&mut self) -> Result<(), Broken> {
         let first = |job: &&Job| job.spec.gang.as_ref().is_some_and(|gang| gang.index == 0);
-        let open =
-            self.state.jobs().iter().filter(first).filter(|j| !j.is_terminal() && !is_of(j, self.victim));
+        let open = self
+            .ledger
+            .state
+            .jobs()
+            .iter()
+            .filter(first)
+            .filter(|j| !j.is_terminal() && !is_of(j, self.victim));
         if open.count() >= self.mischief.siblings {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_domain::{GangId, GangMembership, JobId, JobSpec, Resources};
+use muster_domain::{GangId, GangMembership, JobId, JobSpec, QueueName, Resources};
 use muster_store::{Command, NewJob, Submit};
 
 use crate::random::Random;
@@ -21,6 +21,7 @@ pub struct GangPlan {
     pub need: Resources,
     /// Ids of jobs or gangs that must be done first.
     pub after: Vec<String>,
+    pub queue: Option<QueueName>,
 }
 
 impl Default for GangPlan {
@@ -34,6 +35,7 @@ impl Default for GangPlan {
             max_attempts: 3,
             need: Resources::default(),
             after: Vec::new(),
+            queue: None,
         }
     }
 }
@@ -57,6 +59,7 @@ impl GangPlan {
                     resources: Some(self.need.clone()),
                     priority: self.priority,
                     max_attempts: self.max_attempts,
+                    queue: self.queue.clone(),
                     ..JobSpec::shell("train")
                 };
                 let first_task = (index > 0).then_some(0);
@@ -76,11 +79,12 @@ pub struct JobPlan {
     pub need: Resources,
     /// Ids of jobs or gangs that must be done first.
     pub after: Vec<String>,
+    pub queue: Option<QueueName>,
 }
 
 impl Default for JobPlan {
     fn default() -> Self {
-        Self { priority: 0, max_attempts: 3, need: Resources::default(), after: Vec::new() }
+        Self { priority: 0, max_attempts: 3, need: Resources::default(), after: Vec::new(), queue: None }
     }
 }
 
@@ -91,6 +95,7 @@ impl JobPlan {
             resources: Some(self.need.clone()),
             priority: self.priority,
             max_attempts: self.max_attempts,
+            queue: self.queue.clone(),
             ..JobSpec::shell("single")
         };
         let jobs = vec![new_job(id, spec, &self.after)];

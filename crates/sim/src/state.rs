@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::executor::block_on;
 use muster_domain::invariants::{self, Violation};
-use muster_domain::{Event, GangId, Job, JobId, Worker};
+use muster_domain::queue_tree::Queues;
+use muster_domain::{Event, EventKind, GangId, Job, JobId, Worker};
 use muster_store::{JobFilter, MemoryStore, StoreError, StoreExt};
 
 /// A copy of the state of the store.
@@ -16,9 +17,15 @@ pub(crate) struct State {
     places: BTreeMap<JobId, usize>,
     gangs: BTreeMap<GangId, Vec<JobId>>,
     workers: Vec<Worker>,
+    queues: Queues,
 }
 
 impl State {
+    /// The queues of which something was set.
+    pub(crate) const fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
     pub(crate) fn jobs(&self) -> &[Job] {
         &self.jobs
     }
@@ -48,6 +55,9 @@ impl State {
         if events.iter().any(|event| event.worker.is_some()) {
             self.workers = block_on(store.workers())?.into_iter().map(|usage| usage.worker).collect();
         }
+        if events.iter().any(|event| event.kind == EventKind::QueueChanged) {
+            self.read_queues(store)?;
+        }
         Ok(touched.into_iter().collect())
     }
 
@@ -69,7 +79,14 @@ impl State {
             self.put(job);
         }
         self.workers = block_on(store.workers())?.into_iter().map(|usage| usage.worker).collect();
+        self.read_queues(store)?;
         Ok(surprises)
+    }
+
+    fn read_queues(&mut self, store: &MemoryStore) -> Result<(), StoreError> {
+        let queues = block_on(store.queues())?;
+        self.queues = queues.into_iter().map(|queue| (queue.name.clone(), queue)).collect();
+        Ok(())
     }
 
     fn put(&mut self, job: Job) {

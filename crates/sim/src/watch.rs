@@ -32,6 +32,8 @@ pub(crate) struct Watch {
     seen: BTreeMap<JobId, Seen>,
     rounds: BTreeMap<GangId, (u32, Peers)>,
     checkpoints: BTreeMap<JobId, Vec<u8>>,
+    /// What is added to every bound on a time, where clocks disagree or a store is away.
+    pub(crate) slack: Span,
 }
 
 impl Watch {
@@ -67,7 +69,7 @@ impl Watch {
         self.seen.retain(|id, _| state.job(*id).is_some());
         self.checkpoints.retain(|id, _| state.job(*id).is_some());
         self.rounds.retain(|gang, _| !state.tasks(*gang).is_empty());
-        state.jobs().iter().try_for_each(|job| overdue(job, now))
+        state.jobs().iter().try_for_each(|job| overdue(job, now, self.slack))
     }
 
     /// A checkpoint was accepted: whoever claims the job next gets it.
@@ -95,7 +97,7 @@ impl Watch {
         for worker in workers.iter().filter(|worker| worker.is_up()) {
             for ((other, lease), process) in &worker.processes {
                 let itself = (*other, *lease) == (job.id, job.lease);
-                let known = !worker.unannounced && !address.is_empty();
+                let known = !worker.is_doubted(now) && !address.is_empty();
                 if known && !itself && process.address == address {
                     return Err(format!("{} is sent to {address}, where {other} still is", job.id));
                 }
@@ -144,7 +146,10 @@ fn gpus_are_free(job: &Job, workers: &[SimWorker], state: &State) -> Result<(), 
     for worker in workers.iter().filter(|worker| worker.id == *id) {
         for ((other, lease), process) in &worker.processes {
             let itself = (*other, *lease) == (job.id, job.lease);
-            let holds = |known: &Job| known.lease == *lease && known.status().holds_capacity();
+            // A task that waits for its next claim still has the lease of the last one.
+            let holds = |known: &Job| {
+                known.lease == *lease && matches!(known.status(), Status::Running | Status::Preempting)
+            };
             let Some(held) = process.devices.as_ref().filter(|_| !itself) else { continue };
             let both = held.indices().iter().any(|index| grant.indices().contains(index));
             let shared = held.share_mb().is_some() && grant.share_mb().is_some();
@@ -161,14 +166,14 @@ fn place(task: &Job) -> String {
     task.round.as_ref().map(|round| round.address.clone()).unwrap_or_default()
 }
 
-fn overdue(job: &Job, now: Timestamp) -> Result<(), String> {
+fn overdue(job: &Job, now: Timestamp, slack: Span) -> Result<(), String> {
     let (since, bound) = match &job.phase {
         Phase::Reserved { reserved_at, .. } => (*reserved_at, RESERVED_BOUND),
         Phase::Preempting { drain_started_at, .. } => (*drain_started_at, STOPPING_BOUND),
         Phase::Running { .. } => (job.last_sign_of_life(), SILENCE_BOUND),
         _ => return Ok(()),
     };
-    if now.since(since) > bound {
+    if now.since(since) > bound + slack {
         return Err(format!("{} is {} since {} us", job.id, job.status(), since.as_micros()));
     }
     Ok(())

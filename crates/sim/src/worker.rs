@@ -105,6 +105,10 @@ pub(crate) struct SimWorker {
     next_port: u16,
     /// The scheduler may not know yet which ports it keeps now.
     pub(crate) unannounced: bool,
+    /// Until then something that it said of its ports and that got no answer may still be heard.
+    pub(crate) doubted_until: Timestamp,
+    /// How much of that is said and not answered yet.
+    pub(crate) announcing: u32,
 }
 
 impl SimWorker {
@@ -123,6 +127,8 @@ impl SimWorker {
             ports: BTreeSet::new(),
             next_port: 20_000,
             unannounced: false,
+            doubted_until: Timestamp::default(),
+            announcing: 0,
         };
         worker.keep_ports();
         worker
@@ -193,6 +199,16 @@ impl SimWorker {
         }
         commands.extend(self.outbox.values().cloned());
         commands
+    }
+
+    /// Whether the scheduler may know less of its ports, or what it knew before.
+    pub(crate) fn is_doubted(&self, now: Timestamp) -> bool {
+        self.unannounced || self.announcing > 0 || now < self.doubted_until
+    }
+
+    /// Whether something waits to be said.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.outbox.is_empty() || self.unannounced
     }
 
     /// A wish for work; the one that got no answer first.

@@ -117,6 +117,15 @@ impl Store for PostgresStore {
         async { self.client("ping").await?.batch_execute("SELECT 1").await.map_err(during("ping")) }.boxed()
     }
 
+    fn time(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        async {
+            let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+            let row = self.client("time").await?.query_one(sql, &[]).await.map_err(during("time"))?;
+            row.try_get(0).map(|micros| Some(Timestamp::from_micros(micros))).map_err(during("time"))
+        }
+        .boxed()
+    }
+
     fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
         async move { leadership::lead(self.client("lead").await?, role).await }.boxed()
     }

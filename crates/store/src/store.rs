@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_domain::{DeadLetter, Event, GangId, Job, JobId, Queue, Reason, Timestamp, WorkerId};
@@ -72,6 +73,12 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Whether the store answers.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// What the store's own clock shows, where several instances share one. They keep to it, since each compares its
+    /// time with what the others wrote down.
+    fn time(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        async { Ok(None) }.boxed()
+    }
 
     /// Tries to lead `role` until the returned value is dropped; `None` when another instance does.
     fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>>;
