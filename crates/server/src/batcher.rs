@@ -2,8 +2,9 @@
 //! way goes together into the next one.
 //!
 //! Guarantees: one transaction in flight; nothing is answered before its commit; the commands of one
-//! caller share a transaction; a unit that the store cannot digest hurts no other caller; a claim whose
-//! caller has gone away is handed back at once, without costing an attempt.
+//! caller share a transaction; a unit that the store cannot digest hurts no other caller; a claim without a
+//! key whose caller has gone away is handed back at once, without costing an attempt. One with a key is asked
+//! for again by whoever got no answer, perhaps through another scheduler, and may be running by now.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::health::StoreHealth;
 use crate::journal;
+use crate::loops::store_time;
 use crate::metrics::Metrics;
 use crate::wake::WakeHub;
 
@@ -55,9 +57,12 @@ impl Unit {
     }
 }
 
-/// The answers to one caller's commands. Claims that nobody takes out are handed back on drop.
+/// The answers to one caller's commands. Claims that nobody takes out, and nobody can ask for again, are handed
+/// back on drop.
 pub(crate) struct Delivery {
     answers: Vec<Answer>,
+    /// For each answer whether it goes back when nobody takes it.
+    goes_back: Vec<bool>,
     /// The generation of work that these answers have seen.
     pub(crate) as_of: u64,
     queue: mpsc::WeakSender<Unit>,
@@ -74,6 +79,11 @@ impl Delivery {
         self.take().pop().map_or_else(|| Err(ApiError::internal()), |answer| answer.map_err(ApiError::from))
     }
 
+    /// Hands all claims back: the caller is told that it got nothing.
+    pub(crate) fn give_back(mut self) {
+        self.goes_back.fill(true);
+    }
+
     pub(crate) fn answers(&self) -> &[Answer] {
         &self.answers
     }
@@ -81,8 +91,13 @@ impl Delivery {
     /// One delivery for each answer.
     pub(crate) fn split(mut self) -> Vec<Self> {
         let answers = std::mem::take(&mut self.answers);
-        let one = |answer| Self { answers: vec![answer], as_of: self.as_of, queue: self.queue.clone() };
-        answers.into_iter().map(one).collect()
+        let one = |(answer, goes_back): (Answer, &bool)| Self {
+            answers: vec![answer],
+            goes_back: vec![*goes_back],
+            as_of: self.as_of,
+            queue: self.queue.clone(),
+        };
+        answers.into_iter().zip(&self.goes_back).map(one).collect()
     }
 
     pub(crate) fn has_jobs(&self) -> bool {
@@ -92,10 +107,11 @@ impl Delivery {
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        let claimed = self.answers.iter().filter_map(|answer| match answer {
-            Ok(Outcome::Claimed(jobs)) => Some(jobs),
-            _ => None,
-        });
+        let claimed =
+            self.answers.iter().zip(&self.goes_back).filter_map(|(answer, goes_back)| match answer {
+                Ok(Outcome::Claimed(jobs)) if *goes_back => Some(jobs),
+                _ => None,
+            });
         let releases: Vec<Command> = claimed.flatten().map(|claimed| hand_back(&claimed.job)).collect();
         if releases.is_empty() {
             return;
@@ -259,8 +275,16 @@ impl Committer {
         }
     }
 
+    /// What is written down is compared with what others write, so nothing is before the clock is known to be theirs.
     /// A panic inside a backend is an error like any other: it must not take the scheduler with it.
     async fn apply_once(&self, commands: Vec<Command>) -> Result<Applied, StoreError> {
+        let parts = &self.parts;
+        if !parts.clock.is_settled()
+            && !store_time::ask(parts.store.as_ref(), &parts.clock, &parts.health).await
+        {
+            let source = "it did not tell the time".into();
+            return Err(StoreError::Unavailable { operation: "apply", source });
+        }
         let call = AssertUnwindSafe(self.parts.store.apply(self.parts.clock.now(), commands)).catch_unwind();
         call.await.unwrap_or_else(|_| {
             Err(StoreError::Failed { operation: "apply", source: "the backend panicked".into() })
@@ -324,8 +348,13 @@ impl Committer {
                     parts.ended.deleted(*job);
                 }
             }
-            let delivery =
-                Delivery { answers: mine, as_of: generation + seen_own, queue: self.queue.clone() };
+            let unnamed = |command: &Command| matches!(command, Command::Claim(ask) if ask.key.is_none());
+            let delivery = Delivery {
+                answers: mine,
+                goes_back: unit.commands.iter().map(unnamed).collect(),
+                as_of: generation + seen_own,
+                queue: self.queue.clone(),
+            };
             if let Some(reply) = unit.reply {
                 // When the caller is gone the delivery is dropped, which hands its claims back.
                 let _ = reply.send(Ok(delivery));

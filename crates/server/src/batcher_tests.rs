@@ -166,3 +166,30 @@ async fn a_delivery_that_is_dropped_is_handed_back_and_one_that_is_taken_is_not(
     drop(batcher.submit(vec![claim(), beat("a")]).await.unwrap().split());
     assert_eq!(handed_back(&store.begun(3).await[2]), (job.id, Some(job.lease)));
 }
+
+/// Whoever named its claim asks for it again, perhaps through another scheduler: the jobs may be running by now.
+#[tokio::test]
+async fn a_named_claim_whose_answer_nobody_took_is_not_handed_back() {
+    let store = Arc::new(FakeStore::open());
+    let (batcher, _) = start_batcher(&store, 100);
+    store.jobs.lock().unwrap().push_back(running_job(1, "w"));
+    let named =
+        Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: Some("once".into()), again: false });
+    let delivery = batcher.submit(vec![named]).await.unwrap();
+    assert!(delivery.has_jobs());
+    drop(delivery);
+    assert!(batcher.submit_one(beat("next")).await.is_ok());
+    assert_eq!(store.begun(2).await[1..], [vec![beat("next")]]);
+}
+
+#[tokio::test]
+async fn a_named_claim_that_is_refused_after_all_is_handed_back() {
+    let store = Arc::new(FakeStore::open());
+    let (batcher, _) = start_batcher(&store, 100);
+    let job = running_job(1, "w");
+    store.jobs.lock().unwrap().push_back(job.clone());
+    let named =
+        Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: Some("once".into()), again: false });
+    batcher.submit(vec![named]).await.unwrap().give_back();
+    assert_eq!(handed_back(&store.begun(2).await[1]), (job.id, Some(job.lease)));
+}

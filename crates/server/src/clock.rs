@@ -115,17 +115,27 @@ impl Clock {
         self.source.read()
     }
 
+    /// Whether it is known which clock to keep to.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).behind.is_some()
+    }
+
+    /// There is no other clock to keep to.
+    pub(crate) fn stands_alone(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).behind.get_or_insert(0);
+    }
+
     /// Keeps to another clock from now on, which showed `time` at some moment between `asked` and now. True when
-    /// that set the time at once, since it was the first time. An answer that came late, or while somebody set the
-    /// wall clock, counts for nothing.
+    /// that set the time at once, since it was the first time. Later an answer that took long, or came while somebody
+    /// set the wall clock, counts for nothing.
     pub(crate) fn follow(&self, asked: Reading, time: Timestamp) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let answered = self.source.read();
         let (took, passed) = (answered.machine - asked.machine, answered.wall - asked.wall);
-        if took > LATE || (passed - took).abs() > LATE / 20 {
+        let first = state.behind.is_none();
+        if !first && (took > LATE || (passed - took).abs() > LATE / 20) {
             return false;
         }
-        let first = state.behind.is_none();
         state.behind = Some(time.as_micros().saturating_sub(asked.wall.saturating_add(took / 2)));
         if first {
             state.steady = None;
@@ -211,13 +221,16 @@ mod tests {
 
     #[test]
     fn an_answer_counts_for_nothing_when_it_is_late_or_the_wall_clock_was_set_meanwhile() {
-        for (took, jump) in [(3 * SECOND, 0), (SECOND / 10, HOUR)] {
+        for (took, jump) in [(3 * SECOND, 0), (SECOND / 10, SECOND)] {
             let source = Set(Arc::new(Mutex::new(Reading { wall: 7 * HOUR, machine: 0 })));
             let clock = Clock::new(source.clone());
+            assert!(!clock.is_settled());
+            clock.stands_alone();
+            assert!(clock.is_settled());
             let asked = clock.read();
             *source.0.lock().unwrap() = Reading { wall: 7 * HOUR + took + jump, machine: took };
             assert!(!clock.follow(asked, Timestamp::from_micros(5 * HOUR)));
-            assert_eq!(clock.now().as_micros(), 7 * HOUR + took + jump);
+            assert_eq!(clock.now().as_micros(), 7 * HOUR + took + jump, "as if nobody had answered");
         }
     }
 

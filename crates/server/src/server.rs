@@ -103,7 +103,7 @@ impl Server {
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
         let health = Arc::new(StoreHealth::new(config.clock.clone()));
-        let asked = loops::ask_the_time(store.as_ref(), &config.clock, &health);
+        let asked = loops::store_time::ask(store.as_ref(), &config.clock, &health);
         if tokio::time::timeout(TIME_BOUND, asked).await.is_err() {
             tracing::warn!("the store did not tell the time yet; the machine's clock serves until it does");
         }

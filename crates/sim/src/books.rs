@@ -112,19 +112,24 @@ impl Books {
         blame
     }
 
-    /// Whoever says under which lease it speaks was heard under the latest one only.
-    pub(crate) fn fenced(&self, commands: &[Command], answers: &[Answer]) -> Result<(), String> {
+    /// Whoever says under which lease it speaks was heard under the latest one only. (What is repeated is answered as
+    /// it was before.)
+    pub(crate) fn fenced(
+        &self,
+        commands: &[Command],
+        answers: &[Answer],
+        events: &[Event],
+    ) -> Result<(), String> {
+        let happened = |job: JobId| events.iter().any(|event| event.job == Some(job));
         for (command, answer) in commands.iter().zip(answers) {
             let (job, caller) = match (command, answer) {
                 (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) => {
                     (report.job, &report.caller)
                 }
-                (
-                    Command::Heartbeat { job, caller }
-                    | Command::AcknowledgeStop { job, caller, .. }
-                    | Command::SaveCheckpoint { job, caller, .. },
-                    Ok(_),
-                ) => (*job, caller),
+                (Command::AcknowledgeStop { job, caller, .. }, Ok(_)) if happened(*job) => (*job, caller),
+                (Command::Heartbeat { job, caller } | Command::SaveCheckpoint { job, caller, .. }, Ok(_)) => {
+                    (*job, caller)
+                }
                 _ => continue,
             };
             let known = self.entries.get(&job).map(|entry| entry.lease);
@@ -212,7 +217,8 @@ impl Books {
             let before = self.entries.get(id).map(|entry| entry.attempts);
             state.job(**id).map(|job| job.attempts) == before
         };
-        let payers: Vec<&JobId> = failed.iter().chain(&silent).filter(kept).collect();
+        let payers: BTreeSet<&JobId> = failed.iter().chain(&silent).filter(kept).collect();
+        let payers: Vec<&JobId> = payers.into_iter().collect();
         match payers.as_slice() {
             [payer] => Ok(Some(**payer)),
             // Somebody else may have stopped it before, at nobody's cost.
@@ -257,11 +263,16 @@ fn verdicts(events: &[Event], state: &State) -> Result<(), String> {
     let mut failed: BTreeSet<GangId> = BTreeSet::new();
     // Those that the same transaction has placed again, and claimed: they are in the round after the verdict.
     let mut anew: BTreeSet<JobId> = BTreeSet::new();
+    // Those that somebody cancelled in the same transaction, after it.
+    let mut gone: BTreeSet<JobId> = BTreeSet::new();
     for event in events {
         match &event.kind {
             EventKind::Requeued { .. } => again.extend(gang(event)),
             EventKind::Claimed { .. } if gang(event).is_some_and(|gang| again.contains(&gang)) => {
                 anew.extend(event.job);
+            }
+            EventKind::Cancelled { .. } if gang(event).is_some_and(|gang| again.contains(&gang)) => {
+                gone.extend(event.job);
             }
             EventKind::Failed { reason: EndReason::DependencyFailed { .. }, .. } => {}
             EventKind::Failed { .. } => failed.extend(gang(event)),
@@ -282,7 +293,7 @@ fn verdicts(events: &[Event], state: &State) -> Result<(), String> {
         });
         let missing = tasks.iter().any(|job| match job.status() {
             Status::Done => !job.spec.gang.as_ref().is_some_and(|gang| gang.keep_done),
-            Status::Cancelled => true,
+            Status::Cancelled => !gone.contains(&job.id),
             Status::Failed => restarts,
             _ => false,
         });

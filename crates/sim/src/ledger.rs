@@ -51,7 +51,7 @@ impl Ledger {
         let applied = block_on(self.store.apply(at.told, commands.clone()))?;
         self.transactions += 1;
         self.note(at.now, &applied);
-        let fenced = self.books.fenced(&commands, &applied.answers);
+        let fenced = self.books.fenced(&commands, &applied.answers, &applied.events);
         let blame = self.books.blame(silent, &commands, &applied.answers);
         for (command, answer) in commands.iter().zip(&applied.answers) {
             self.hear(at, command, answer);

@@ -315,3 +315,17 @@ async fn a_reader_of_the_log_misses_nothing() {
     assert!(seen.is_sorted());
     assert_eq!(first.store.last_event().await.unwrap(), after);
 }
+
+/// Instances compare their time with what others wrote, so they keep to one clock: the server's.
+#[tokio::test]
+async fn the_clock_of_the_server_is_everybodys() {
+    let database = Postgres::shared().database();
+    let (one, other) = (connect(&database.url()).await, connect(&database.url()).await);
+    let client = session(&database.url()).await;
+    let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let before: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
+    let first = one.time().await.unwrap().unwrap().as_micros();
+    let second = other.time().await.unwrap().unwrap().as_micros();
+    let after: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
+    assert!(before <= first && first <= second && second <= after, "{before} {first} {second} {after}");
+}

@@ -5,12 +5,12 @@ mod log_retention;
 mod planner;
 mod reaper;
 mod retention;
-mod store_time;
+pub(crate) mod store_time;
 mod webhooks;
 
 pub(crate) use log_retention::run as retain_logs;
 pub(crate) use planner::run as plan;
 pub(crate) use reaper::run as reap;
 pub(crate) use retention::run as retain;
-pub(crate) use store_time::{ask as ask_the_time, run as keep_time};
+pub(crate) use store_time::run as keep_time;
 pub(crate) use webhooks::run as deliver;

@@ -30,7 +30,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     }
 }
 
-/// Asks once; true when there was an answer. A store of one scheduler has no clock to keep to.
+/// Asks once; true when there was an answer. Nothing is committed before the first one. A store of one scheduler has no clock to keep to.
 pub(crate) async fn ask(store: &dyn Store, clock: &Clock, health: &StoreHealth) -> bool {
     let asked = clock.read();
     match store.time().await {
@@ -40,7 +40,10 @@ pub(crate) async fn ask(store: &dyn Store, clock: &Clock, health: &StoreHealth) 
             }
             true
         }
-        Ok(None) => true,
+        Ok(None) => {
+            clock.stands_alone();
+            true
+        }
         Err(error) => {
             tracing::debug!(%error, "the store did not tell the time");
             false

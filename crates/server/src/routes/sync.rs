@@ -186,8 +186,10 @@ impl Exchange<'_> {
         let (said, commands) = self.listen(&mut request, ask.as_ref())?;
         let delivery = self.app.batcher.submit(commands).await?;
         if let Some(Err(rejection)) = delivery.answers().first() {
-            // The worker is unknown and must register; what was claimed goes back with the delivery.
-            return Err(rejection.clone().into());
+            // The worker is unknown and must register; what was claimed goes back.
+            let refusal = rejection.clone().into();
+            delivery.give_back();
+            return Err(refusal);
         }
         let as_of = delivery.as_of;
         let mut response = self.response();

@@ -125,15 +125,21 @@ impl Stage {
         let _ = self.announce(index, home, &message).await;
     }
 
-    /// Says something about the ports. Without an answer it may be heard later than what is said next.
+    /// Says something about the ports. Without an answer, or beside something else of the kind, it may be heard later
+    /// than what was said after it.
     async fn announce(&self, index: usize, home: usize, message: &Message) -> Result<Reply, Lost> {
-        self.world().ledger.workers[index].announcing += 1;
+        let before = {
+            let mut world = self.world();
+            let worker = &mut world.ledger.workers[index];
+            worker.announcing += 1;
+            worker.announcing
+        };
         let reply = self.call(index, home, message).await;
         let mut world = self.world();
         let until = world.now() + DOUBT;
         let worker = &mut world.ledger.workers[index];
         worker.announcing -= 1;
-        if reply.is_err() {
+        if reply.is_err() || before > 1 || worker.announcing > 0 {
             worker.doubted_until = until;
         }
         reply
