@@ -110,13 +110,11 @@ impl Store for SimStore {
             let fate = self.fate("read");
             tokio::time::sleep(fate.before).await;
             self.reached("read").await?;
-            match fate.fails {
-                Some(error) => Err(error),
-                None => {
-                    let world = self.stage.world();
-                    futures::executor::block_on(world.ledger.store.read(query))
-                }
+            if let Some(error) = fate.fails {
+                return Err(error);
             }
+            let world = self.stage.world();
+            futures::executor::block_on(world.ledger.store.read(query))
         }
         .boxed()
     }
