@@ -12,7 +12,7 @@ use muster_domain::{KeptRoom, Timestamp, Unit};
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
 use crate::make_room::{Incoming, MadeRoom, Scene, Tenant, make_room, size};
-use crate::policy::{Cause, Policy, cost};
+use crate::policy::{Allowance, Cause, Policy, cost};
 use crate::prospect::{Occupant, prospect};
 use crate::quota::Ledger;
 use crate::reclaim::Stake;
@@ -43,8 +43,8 @@ pub struct Sight<'a> {
     pub occupants: &'a [Occupant],
     /// What queues have and use, where one of those in play shares with others.
     pub ledger: Option<&'a Ledger>,
-    /// The most that stops may waste that priority does not demand, as [`crate::policy::cost`] counts it.
-    pub allowed: u64,
+    /// What stops may waste that priority does not demand.
+    pub allowance: Allowance,
 }
 
 /// What follows from a look at the cluster.
@@ -53,8 +53,8 @@ pub struct Outlook {
     /// By position of the worker. All other workers keep nothing.
     pub rooms: BTreeMap<usize, KeptRoom>,
     pub stops: Vec<Stop>,
-    /// What was wasted of what is allowed.
-    pub wasted: u64,
+    /// What is left of it.
+    pub allowance: Allowance,
     /// Queues for whose own work room is made: until it starts nobody else should borrow in their trees. By place
     /// in the ledger.
     pub taking_back: BTreeSet<usize>,
@@ -108,7 +108,7 @@ impl<'a> Look<'a> {
             held: false,
             policy,
             now,
-            found: Outlook::default(),
+            found: Outlook { allowance: sight.allowance, ..Outlook::default() },
         };
         if policy.preempt {
             look.tenants = look.who_may_stop();
@@ -198,7 +198,7 @@ impl<'a> Look<'a> {
             ledger: self.ledger.as_ref(),
             scoring: self.policy.scoring,
             by_level: self.policy.preempt_by_level,
-            allowed: self.sight.allowed.saturating_sub(self.found.wasted),
+            allowed: self.found.allowance.at_once(),
         };
         let Waiting { unit, level, stopped_for, .. } = waiting;
         make_room(&scene, &Incoming { unit, stake, level: *level, stopped_for: *stopped_for })
@@ -220,7 +220,7 @@ impl<'a> Look<'a> {
         for victim in &made.victims {
             self.found.stops.push(Stop { victim: victim.unit, incoming, cause: victim.cause });
             if victim.cause != Cause::Priority {
-                self.found.wasted = self.found.wasted.saturating_add(victim.cost);
+                self.found.allowance.spend(victim.cost);
             }
             self.leaving.insert(victim.unit);
             let gone = self.tenants.remove(&victim.unit).and_then(|tenant| tenant.stake);

@@ -37,7 +37,7 @@ fn look(occupants: &[Occupant], waiting: &[Waiting]) -> Outlook {
 }
 
 fn seen(workers: &[WorkerView], occupants: &[Occupant], waiting: &[Waiting], now: u64) -> Outlook {
-    let sight = Sight { workers, occupants, ledger: None, allowed: u64::MAX };
+    let sight = Sight { workers, occupants, ledger: None, allowance: Allowance::default() };
     outlook(sight, waiting, Policy::default(), at(now))
 }
 

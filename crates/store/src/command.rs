@@ -9,7 +9,7 @@ use muster_domain::{
     Worker, WorkerId,
 };
 
-use muster_planner::policy::Cause;
+use muster_planner::policy::{Allowance, Cause};
 
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
 
@@ -101,6 +101,8 @@ pub struct PlanPass {
     pub limit: usize,
     /// Whether to look ahead for what does not fit: stop others for it, or keep room.
     pub look: bool,
+    /// What stops may waste that priority does not demand.
+    pub allowance: Allowance,
 }
 
 /// What a pass of the planner did.
@@ -115,6 +117,8 @@ pub struct PlanSummary {
     pub stopped: Stopped,
     /// Workers that keep room.
     pub keeping: u32,
+    /// What is left of what stops may waste.
+    pub allowance: Allowance,
     /// When a reservation can become overdue or a pause before a new round ends.
     pub next_due: Option<Timestamp>,
 }

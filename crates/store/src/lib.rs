@@ -19,6 +19,8 @@ pub mod store;
 pub mod tx;
 pub mod webhooks;
 
+pub use muster_planner::policy::Allowance;
+
 pub use command::{
     Answer, Applied, Ask, Claimed, Command, Content, DrainCause, GangNote, GangStep, HeartbeatReply, Input,
     NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Stopped, Submit,

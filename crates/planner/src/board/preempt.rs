@@ -67,7 +67,7 @@ impl Board {
         let need = &self.shapes[entry.unit.shape.index()].need;
         let holder = Holder { unit: id, need, tasks: entry.unit.tasks };
         let mut sketch = Sketch { board: self, nodes: Forecast::of_now(holder, &self.nodes) };
-        choose(&mut sketch, &candidates, self.clocks.allowance).unwrap_or_default()
+        choose(&mut sketch, &candidates, self.clocks.allowance.left()).unwrap_or_default()
     }
 
     /// Whether the holder of the reservation starts as early as before when these are stopped for the unit.
@@ -118,7 +118,7 @@ impl Board {
     ) -> Vec<UnitId> {
         for victim in victims {
             if victim.cause != Cause::Priority {
-                self.clocks.allowance = self.clocks.allowance.saturating_sub(victim.cost);
+                self.clocks.allowance.spend(victim.cost);
             }
             self.stop(victim.unit, id, now);
             plan.stops.push(Stop { unit: victim.unit, for_whom: id, cause: victim.cause });

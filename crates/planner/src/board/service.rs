@@ -8,10 +8,7 @@ use muster_domain::{Span, Timestamp};
 use super::ids::UnitId;
 use super::unit::{Entry, State};
 use super::{Board, amounts};
-use crate::policy::{Key, Service};
-
-/// A day's worth of waste can be saved up.
-const SAVED_UP: Span = Span::from_secs(24 * 3600);
+use crate::policy::{Allowance, Key, Service};
 
 /// What is due when, and what is counted.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +28,7 @@ pub(crate) struct Clocks {
     /// What all that runs holds.
     used: [u64; 2],
     /// What stops may still waste, in thousandths of the pool's scarcest kind times microseconds.
-    pub(crate) allowance: u64,
-    filled_at: Option<Timestamp>,
+    pub(crate) allowance: Allowance,
 }
 
 impl Clocks {
@@ -167,14 +163,6 @@ impl Board {
     fn fill_allowance(&mut self, now: Timestamp) {
         let total = &self.nodes.total.fixed;
         let size = if total[amounts::GPUS] > 0 { total[amounts::GPUS] } else { total[amounts::CPUS] };
-        let rate = u128::from(size) * u128::from(self.policy.waste_per_mille);
-        let most = u64::try_from(rate * u128::from(SAVED_UP.as_micros()) / 1000).unwrap_or(u64::MAX);
-        let gained = match self.clocks.filled_at {
-            Some(before) => rate * u128::from(now.since(before).as_micros()) / 1000,
-            None => u128::from(most),
-        };
-        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
-        self.clocks.allowance = self.clocks.allowance.saturating_add(gained).min(most);
-        self.clocks.filled_at = Some(now);
+        self.clocks.allowance.fill(size, self.policy.waste_per_mille, now);
     }
 }

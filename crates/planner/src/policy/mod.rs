@@ -3,6 +3,7 @@
 //! Guarantees: a rule is a function of what it is given; two boards with equal input decide alike.
 
 mod ageing;
+mod allowance;
 mod backfill;
 mod jobs;
 mod level;
@@ -12,6 +13,7 @@ mod settings;
 mod share;
 mod victims;
 
+pub use allowance::Allowance;
 pub use backfill::{Passing, slack};
 pub use level::{LAST, Service};
 pub use name::{PolicyName, UnknownPolicy};

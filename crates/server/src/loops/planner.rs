@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use muster_domain::{Requirement, ShapeId, Status, WorkerStatus};
 use muster_store::{
-    Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
+    Allowance, Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
 };
 use tokio::time::Instant;
 
@@ -54,6 +54,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut seat = Seat::new(Role::Planner);
     let mut examined: Option<Instant> = None;
     let mut looks = Looks::default();
+    let mut allowance = Allowance::default();
     loop {
         let seen = app.hub.plan_mark();
         let mut pause = app.config.planner_interval;
@@ -62,8 +63,9 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             leads = true;
             let started = Instant::now();
             let look = looks.is_due();
-            match place(app, look).await {
+            match place(app, look, allowance).await {
                 Ok(summary) => {
+                    allowance = summary.allowance;
                     waiting = summary.waiting + summary.keeping;
                     app.metrics.room.stopped(summary.stopped);
                     pause = pause.min(until(app, &summary));
@@ -102,12 +104,13 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
 }
 
 /// One pass over the gangs that wait.
-async fn place(app: &App, look: bool) -> Result<PlanSummary, ApiError> {
+async fn place(app: &App, look: bool, allowance: Allowance) -> Result<PlanSummary, ApiError> {
     let pass = PlanPass {
         timeouts: app.config.timeouts,
         listening_since: app.health.listening_since(),
         limit: GANGS,
         look,
+        allowance,
     };
     match app.batcher.submit_one(Command::Plan(pass)).await? {
         Outcome::Planned(summary) => Ok(summary),

@@ -1,12 +1,15 @@
-//! Lent quota comes back: work that borrows stops for work of a queue that owns.
+//! Stops that priority does not demand: work that borrows stops for work of a queue that owns, and what has had
+//! much service for what has had less, within a budget.
 
 use muster_domain::{EventKind, Job, JobSpec, ReportKind, Span, Status, Unit};
+
+use muster_planner::policy::Allowance;
 
 use super::Stage;
 use super::band::membership;
 use super::outlook::{A_WHILE, alive};
 use super::quotas::{owning, queued, set};
-use super::stage::memory;
+use super::stage::{memory, needing};
 
 /// Two queues that own 40 each; `b` runs as much as there is, in jobs of 10 on one worker, for a while.
 async fn all_is_lent(stage: &Stage, room: u64) -> Vec<Job> {
@@ -138,4 +141,61 @@ pub async fn owners_are_not_stopped_for_borrowers(stage: &Stage) {
     assert_eq!(stage.look().await.stopped.all(), 0);
     stage.submit(JobSpec { priority: 9, ..queued("a", 20) }).await;
     assert_eq!(stage.look().await.stopped.priority, 2, "between owners priority decides");
+}
+
+/// One that runs alone on the only worker, for so long, and another of the same priority.
+async fn one_has_had_much(stage: &Stage, ran: Span) -> (Job, Job) {
+    stage.register("w", memory(80), None).await;
+    stage.submit(needing(80)).await;
+    let first = stage.claim_by("w").await.unwrap();
+    stage.advance(ran);
+    alive(stage, &["w"]).await;
+    (first, stage.submit(needing(80)).await)
+}
+
+pub async fn more_service_gives_way_to_less(stage: &Stage) {
+    // Four hours of a core are the first service; one that asks for none counts as one core.
+    let (first, second) = one_has_had_much(stage, Span::from_secs(4 * 3600)).await;
+    assert_eq!(stage.look().await.stopped.level, 1);
+    let why = stage.store_reason(first.id).await;
+    assert!(why.contains(&format!("makes room for {}, which has run for less time", second.id)), "{why}");
+    let_go(stage, &stopping(stage).await).await;
+    let second = stage.claim_by("w").await.unwrap();
+    // As soon as they have had equally much, and later, when the other one has had more: what was stopped for
+    // it does not stop it in turn.
+    for hours in [4, 40] {
+        stage.advance(Span::from_secs(hours * 3600));
+        alive(stage, &["w"]).await;
+        assert_eq!(stage.look().await.stopped.all(), 0, "after {hours} hours");
+    }
+    stage.report(&second, ReportKind::Done).await.unwrap();
+    assert_eq!(stage.claim_by("w").await.unwrap().id, first.id);
+}
+
+pub async fn equal_service_stops_nobody(stage: &Stage) {
+    one_has_had_much(stage, Span::from_secs(4 * 3600 - 10)).await;
+    assert_eq!(stage.look().await.stopped.all(), 0);
+}
+
+pub async fn stops_that_priority_does_not_demand_have_a_budget(stage: &Stage) {
+    all_is_lent(stage, 80).await;
+    stage.submit(queued("a", 20)).await;
+    // Nothing is left after one that cost more than a day's worth.
+    let now = stage.now();
+    let mut spent = Allowance::default();
+    spent.fill(8, 40, now);
+    spent.spend(u64::MAX);
+    let summary = stage.look_with(spent).await;
+    assert_eq!((summary.stopped.all(), summary.allowance.left()), (0, 0));
+    let urgent = stage.submit(JobSpec { priority: 1, ..queued("b", 10) }).await;
+    assert_eq!(stage.look_with(summary.allowance).await.stopped.all(), 0, "b has no quota left");
+    stage.cancel(urgent.id).await.unwrap();
+    let urgent = stage.submit(JobSpec { priority: 1, ..needing(10) }).await;
+    assert_eq!(stage.look_with(summary.allowance).await.stopped.priority, 1, "priority needs none");
+    stage.cancel(urgent.id).await.unwrap();
+    let mut later = summary.allowance;
+    later.fill(8, 40, now + Span::from_secs(3600));
+    let summary = stage.look_with(later).await;
+    assert_eq!(summary.stopped.quota, 1, "beside the one that stops already");
+    assert!(summary.allowance.left() < later.left());
 }

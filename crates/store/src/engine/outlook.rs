@@ -12,7 +12,7 @@ use muster_domain::{
     Unit, WorkerId,
 };
 use muster_planner::policy::Cause;
-use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook};
+use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook, size};
 
 use super::Policy;
 use super::claim::with_usage;
@@ -69,11 +69,12 @@ pub(super) async fn look<T: Tx>(
         let held = work.tx.held_jobs(&ids).await?;
         named = held.iter().map(|job| (unit_of(job), job.id)).collect();
         let occupants = occupants(&held, &ids, gates.ledger(), policy, now);
-
-        let sight =
-            Sight { workers: &views, occupants: &occupants, ledger: gates.ledger(), allowed: u64::MAX };
+        let mut allowance = pass.allowance;
+        allowance.fill(extent(&views, &held), policy.waste_per_mille, now);
+        let sight = Sight { workers: &views, occupants: &occupants, ledger: gates.ledger(), allowance };
         let line: Vec<Waiting> = waiting.iter().map(|one| one.waiting.clone()).collect();
         found = outlook(sight, &line, policy, now);
+        summary.allowance = found.allowance;
     }
     stop(work, &found.stops, &named, &waiting, summary).await?;
     let rooms = found.rooms.into_iter().filter_map(|(at, room)| Some((ids.get(at)?.clone(), room)));
@@ -115,6 +116,14 @@ async fn blocked<T: Tx>(
         one.waiting.unit.seat = gates.seat(&one.shape);
     }
     Ok((gangs, gates))
+}
+
+/// How much the workers are, by what the cost of stops is measured by: what they have, or what jobs ask for where
+/// workers say little of what they have.
+fn extent(views: &[WorkerView], held: &[Job]) -> u64 {
+    let has = views.iter().filter_map(|view| view.total.as_ref()).map(size).fold(0, u64::saturating_add);
+    let used = held.iter().map(|job| size(&job.spec.requirement().resources)).fold(0, u64::saturating_add);
+    has.max(used)
 }
 
 /// Whether a look can help it: its quota lets it start, or others may have to give some of it back. Those without

@@ -36,7 +36,8 @@ pub(crate) async fn apply<T: Tx>(
         _ => None,
     });
     for (position, pass) in passes {
-        let mut summary = PlanSummary { lapsed: take_back(work, pass).await?, ..PlanSummary::default() };
+        let lapsed = take_back(work, pass).await?;
+        let mut summary = PlanSummary { lapsed, allowance: pass.allowance, ..PlanSummary::default() };
         work.flush().await?;
         let blocked = place(work, policy, pass, &mut summary).await?;
         work.flush().await?;
