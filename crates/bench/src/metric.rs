@@ -41,6 +41,9 @@ pub(crate) enum Metric {
     Reading(Read, Share, Form),
     EngineSubmit,
     EngineDone,
+    /// Jobs a second that are handed out while the cluster is filled.
+    PlanningRate(Scale),
+    Planning(Scale, Act, Share),
     Gang(Gang),
     Cost(Workload, Part),
     SpawnLimit,
@@ -123,6 +126,67 @@ impl Read {
             (Self::Page, Share::Tail) => "  GET /jobs?limit=50, p99",
             (Self::Queues, Share::Median) => "  GET /queues, p50",
             (Self::Queues, Share::Tail) => "  GET /queues, p99",
+        }
+    }
+}
+
+/// How large the cluster is, and how long its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Scale {
+    Small,
+    Middle,
+    Large,
+}
+
+impl Scale {
+    pub(crate) const ALL: [Self; 3] = [Self::Small, Self::Middle, Self::Large];
+
+    /// Workers, and jobs that wait.
+    pub(crate) const fn size(self) -> (usize, usize) {
+        match self {
+            Self::Small => (100, 10_000),
+            Self::Middle => (1_000, 100_000),
+            Self::Large => (10_000, 1_000_000),
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Small => "100 workers, 10,000 queued: jobs handed out",
+            Self::Middle => "1,000 workers, 100,000 queued: jobs handed out",
+            Self::Large => "10,000 workers, 1,000,000 queued: jobs handed out",
+        }
+    }
+}
+
+/// What is planned after one change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Act {
+    /// A job ends and its worker asks for the next one.
+    EndAndClaim,
+    /// A job is submitted and a full worker asks.
+    Submit,
+    /// A job has ended: a pass over the gangs that wait.
+    Gangs,
+    /// The same, with a look ahead for what does not fit.
+    Look,
+}
+
+impl Act {
+    pub(crate) const ALL: [Self; 4] = [Self::EndAndClaim, Self::Submit, Self::Gangs, Self::Look];
+
+    fn label(self, share: Share) -> &'static str {
+        match (self, share) {
+            (Self::EndAndClaim, Share::Median) => "  a job ends, its worker gets the next, p50",
+            (Self::EndAndClaim, Share::Tail) => "  a job ends, its worker gets the next, p99",
+            (Self::Submit, Share::Median) => "  a submit, and a full worker asks, p50",
+            (Self::Submit, Share::Tail) => "  a submit, and a full worker asks, p99",
+            (Self::Gangs, Share::Median) => "  pass over the gangs that wait, p50",
+            (Self::Gangs, Share::Tail) => "  pass over the gangs that wait, p99",
+            (Self::Look, Share::Median) => "  pass that looks ahead, p50",
+            (Self::Look, Share::Tail) => "  pass that looks ahead, p99",
         }
     }
 }
@@ -269,6 +333,8 @@ impl Metric {
             Self::Reading(_, _, Form::Ratio) => ("r", "    against the same on an idle scheduler"),
             Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
             Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
+            Self::PlanningRate(scale) => ("p", scale.label()),
+            Self::Planning(_, act, share) => ("p", act.label(share)),
             Self::Gang(gang) => ("t", gang.label()),
             Self::Cost(workload, part) => (workload.letter(), part.label()),
             Self::SpawnLimit => ("limit", "bare spawn loop, /bin/true"),
@@ -307,6 +373,7 @@ impl Metric {
             | Self::ArrayShow
             | Self::ArrayList
             | Self::Reading(_, _, Form::Measured)
+            | Self::Planning(..)
             | Self::Gang(_) => Unit::Milliseconds,
             Self::SubmitMemory => Unit::Bytes,
             Self::Chain | Self::Fan | Self::ArraySubmit | Self::ArrayCancel => Unit::Seconds,
@@ -324,6 +391,7 @@ impl Metric {
             | Self::ReadSubmits
             | Self::EngineSubmit
             | Self::EngineDone
+            | Self::PlanningRate(_)
             | Self::SpawnLimit
             | Self::HttpLimit
             | Self::SqliteSingle
@@ -343,6 +411,7 @@ impl Metric {
             StoreKind::Postgres => match self {
                 Self::BatchShare => Some(Target::AtLeast(0.4)),
                 Self::NoopRate => Some(Target::AtLeast(15_000.0)),
+                Self::Planning(Scale::Large, _, _) => Some(Target::Below(100.0)),
                 _ => None,
             },
             StoreKind::Memory => None,

@@ -65,6 +65,8 @@ pub(crate) enum Workload {
     L,
     /// An array of many elements: submitted, looked at, cancelled
     M,
+    /// Planning on the store by itself: large clusters, long queues
+    P,
     /// Reads while many jobs are submitted
     R,
     /// The store by itself, without HTTP and without a worker
@@ -74,7 +76,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::A,
         Self::B,
         Self::C,
@@ -85,6 +87,7 @@ impl Workload {
         Self::H,
         Self::L,
         Self::M,
+        Self::P,
         Self::R,
         Self::S,
         Self::T,
@@ -102,6 +105,7 @@ impl Workload {
             Self::H => "h",
             Self::L => "l",
             Self::M => "m",
+            Self::P => "p",
             Self::R => "r",
             Self::S => "s",
             Self::T => "t",
@@ -146,6 +150,9 @@ pub(crate) struct Sizes {
     pub(crate) gang_rounds: usize,
     /// How often a gang of 64 starts.
     pub(crate) large_gang_rounds: usize,
+    /// One of so many parts of each size of the planning workload, and how many changes are timed.
+    pub(crate) planning_part: usize,
+    pub(crate) planning_changes: usize,
     pub(crate) limit: Duration,
 }
 
@@ -174,6 +181,8 @@ impl Settings {
                 spawns: 800,
                 gang_rounds: 5,
                 large_gang_rounds: 2,
+                planning_part: 10,
+                planning_changes: 20,
                 limit: Duration::from_millis(300),
             };
         }
@@ -189,6 +198,8 @@ impl Settings {
             spawns: 2_500,
             gang_rounds: 30,
             large_gang_rounds: 10,
+            planning_part: 1,
+            planning_changes: 100,
             limit: Duration::from_secs(1),
         }
     }

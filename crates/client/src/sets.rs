@@ -25,6 +25,8 @@ pub struct PipelineFile {
     pub params: BTreeMap<String, String>,
     /// Where steps run that do not say it; the worker's choice when absent.
     pub working_dir: Option<String>,
+    /// Who submits the steps that do not say it.
+    pub user: Option<String>,
     /// Submitting again with the same key returns the pipeline made the first time.
     pub idempotency_key: Option<String>,
 }
@@ -44,6 +46,7 @@ impl PipelineFile {
             query.add("param", &format!("{name}={value}"));
         }
         query.add_some("working_dir", self.working_dir.as_deref());
+        query.add_some("user", self.user.as_deref());
         let body = Bytes::from(self.text.clone());
         let call =
             Call::new(Method::POST, query.path).bytes("application/yaml", body).timeout(SUBMIT_TIMEOUT);
@@ -143,10 +146,14 @@ mod tests {
             text: "steps: []".into(),
             params: [("DATE".to_owned(), "a b=c&d".to_owned())].into(),
             working_dir: Some("/data".into()),
+            user: Some("ada".into()),
             idempotency_key: Some("once".into()),
         };
         let shown = format!("{:?}", file.call("/pipelines".to_owned()).unwrap());
         assert!(shown.contains(r#""idempotency-key": "once""#), "{shown}");
-        assert!(shown.contains("/pipelines?param=DATE%3Da%20b%3Dc%26d&working_dir=%2Fdata"), "{shown}");
+        assert!(
+            shown.contains("/pipelines?param=DATE%3Da%20b%3Dc%26d&working_dir=%2Fdata&user=ada"),
+            "{shown}"
+        );
     }
 }

@@ -15,7 +15,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 32] = [
+pub(crate) const SHARED: [&str; 33] = [
     "env",
     "working_dir",
     "cpus",
@@ -24,6 +24,7 @@ pub(crate) const SHARED: [&str; 32] = [
     "vram",
     "counters",
     "tags",
+    "exclusive",
     "priority",
     "queue",
     "max_retries",
@@ -62,6 +63,7 @@ pub(crate) struct Fields {
     backoff: Option<Retry>,
     retry_on: Option<Retry>,
     requeue_exit_codes: Option<Vec<i32>>,
+    exclusive: Option<bool>,
     hold: Option<bool>,
     slurm_env: Option<bool>,
     concurrency: Option<Concurrency>,
@@ -151,6 +153,7 @@ impl Fields {
         match key {
             "env" => self.env = values::variables(value, key, mistakes).unwrap_or_default(),
             "tags" => self.tags = tags(value, mistakes),
+            "exclusive" => self.exclusive = values::boolean(value, key, mistakes),
             "backoff" => self.backoff = nested::backoff(value, mistakes),
             "retry_on" => self.retry_on = nested::retry_on(value, mistakes),
             "requeue_exit_codes" => self.requeue_exit_codes = nested::exit_codes(value, key, mistakes),
@@ -220,6 +223,7 @@ impl Fields {
             backoff: self.backoff.or_else(|| defaults.backoff.clone()),
             retry_on: self.retry_on.or_else(|| defaults.retry_on.clone()),
             requeue_exit_codes: self.requeue_exit_codes.or_else(|| defaults.requeue_exit_codes.clone()),
+            exclusive: self.exclusive.or(defaults.exclusive),
             hold: self.hold.or(defaults.hold),
             slurm_env: self.slurm_env.or(defaults.slurm_env),
             concurrency,
@@ -242,6 +246,7 @@ impl Fields {
             env: self.env,
             resources: self.resources.into_resources(),
             tags: self.tags.unwrap_or_default(),
+            exclusive: self.exclusive.unwrap_or(false),
             hold: self.hold.unwrap_or(false),
             slurm_env: self.slurm_env.unwrap_or(false),
             retry: retry(self.backoff, self.retry_on, self.requeue_exit_codes),

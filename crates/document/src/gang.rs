@@ -1,6 +1,6 @@
 //! A step whose tasks start together or not at all: `gang`.
 
-use muster_protocol::{GangPolicy, SubmitRequest};
+use muster_protocol::{GangPolicy, SubmitRequest, Topology, TopologyMode};
 
 use crate::mistake::{Mistakes, Position};
 use crate::node::{Content, Node};
@@ -13,7 +13,7 @@ const MOST: i64 = 4_096;
 
 const POLICIES: [(&str, GangPolicy); 2] =
     [("restart_all", GangPolicy::RestartAll), ("keep_done", GangPolicy::KeepDone)];
-const KEYS: [&str; 4] = ["size", "min", "tasks_per_worker", "policy"];
+const KEYS: [&str; 7] = ["size", "min", "tasks_per_worker", "policy", "pack", "require_pack", "spread"];
 
 /// What the step says about its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub(crate) struct Gang {
     min: Option<i64>,
     tasks_per_worker: Option<i64>,
     policy: Option<GangPolicy>,
+    topology: Option<Topology>,
 }
 
 impl Gang {
@@ -31,6 +32,7 @@ impl Gang {
         request.gang_min = self.min;
         request.tasks_per_worker = self.tasks_per_worker;
         request.gang_policy = self.policy;
+        request.topology.clone_from(&self.topology);
     }
 }
 
@@ -63,6 +65,16 @@ pub(crate) fn read(node: &Node, mistakes: &mut Mistakes) -> Option<Gang> {
                 gang.policy = values::word(value, key, &POLICIES, mistakes);
                 None
             }
+            "pack" | "require_pack" | "spread" => {
+                if gang.topology.is_some() {
+                    mistakes.add(
+                        entry.at,
+                        "pack, require_pack and spread say where tasks are to be; keep one of them",
+                    );
+                }
+                gang.topology = topology(key, value, mistakes);
+                None
+            }
             other => {
                 mistakes.unknown_key(entry.at, other, "gang", &KEYS);
                 None
@@ -81,11 +93,18 @@ pub(crate) fn read(node: &Node, mistakes: &mut Mistakes) -> Option<Gang> {
     Some(gang)
 }
 
+/// The label of workers that counts, such as `rack`.
+fn topology(key: &str, value: &Node, mistakes: &mut Mistakes) -> Option<Topology> {
+    let mode = if key == "spread" { TopologyMode::Spread } else { TopologyMode::Pack };
+    let label = values::name(value, key, mistakes)?;
+    Some(Topology { label, mode, required: key == "require_pack" })
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use muster_protocol::{GangPolicy, LaunchMode, OnPreemptExit0, SignalScope};
+    use muster_protocol::{GangPolicy, LaunchMode, OnPreemptExit0, SignalScope, TopologyMode};
 
     use crate::{Mistake, Step, parse};
 
@@ -117,6 +136,26 @@ mod tests {
         let job = step("gang: {size: 4, min: 2, tasks_per_worker: 3, policy: keep_done}").job;
         assert_eq!((job.gang_size, job.gang_min, job.tasks_per_worker), (Some(4), Some(2), Some(3)));
         assert_eq!(job.gang_policy, Some(GangPolicy::KeepDone));
+    }
+
+    #[test]
+    fn tasks_are_packed_or_spread_by_a_label_and_workers_may_be_asked_for_alone() {
+        let wanted = |field: &str| {
+            let topology = step(field).job.topology.unwrap();
+            (topology.label, topology.mode, topology.required)
+        };
+        assert_eq!(wanted("gang: {size: 4, pack: rack}"), ("rack".to_owned(), TopologyMode::Pack, false));
+        assert_eq!(
+            wanted("gang: {size: 4, require_pack: zone}"),
+            ("zone".to_owned(), TopologyMode::Pack, true)
+        );
+        assert_eq!(wanted("gang: {size: 4, spread: rack}"), ("rack".to_owned(), TopologyMode::Spread, false));
+        assert_eq!(step("gang: 4").job.topology, None);
+        wrong("gang: {size: 4, pack: rack, spread: rack}", 33, "keep one of them");
+        let text =
+            "defaults: {exclusive: true}\nsteps: [{name: a, run: x}, {name: b, run: x, exclusive: false}]\n";
+        let steps = parse(text, &BTreeMap::new()).unwrap().steps;
+        assert_eq!([steps[0].job.exclusive, steps[1].job.exclusive], [true, false]);
     }
 
     #[test]

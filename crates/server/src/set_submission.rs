@@ -68,6 +68,8 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) config: &'a ServerConfig,
     /// Where steps run that do not say it, and what a relative directory of a step is relative to.
     pub(crate) working_dir: Option<&'a str>,
+    /// Who submits the steps that do not say it.
+    pub(crate) user: Option<&'a str>,
 }
 
 impl Pipeline<'_> {
@@ -129,6 +131,7 @@ impl Pipeline<'_> {
     fn add(&self, set: SetId, step: &Step, named: &Existing, jobs: &mut Vec<NewJob>) -> Result<(), ApiError> {
         let mut job = step.job.clone();
         job.working_dir = working_dir(self.working_dir, job.working_dir);
+        job.user = job.user.or_else(|| self.user.map(str::to_owned));
         let text = serde_json::to_vec(&job).map_err(|_| ApiError::internal())?;
         let mut first = lenient::decode::<SubmitBody>(&text)?.into_new_job(self.config)?;
         let mut spec = first.spec.as_ref().clone();
@@ -315,8 +318,9 @@ mod tests {
 
     fn submit(text: &str) -> Result<Submit, ApiError> {
         let (document, existing, config) = (document(text), Existing::new(), ServerConfig::default());
-        let working_dir = Some("/base");
-        let pipeline = Pipeline { document: &document, existing: &existing, config: &config, working_dir };
+        let (working_dir, user) = (Some("/base"), Some("ada"));
+        let pipeline =
+            Pipeline { document: &document, existing: &existing, config: &config, working_dir, user };
         pipeline.create(None).map(|(_, submit)| submit)
     }
 
@@ -343,6 +347,13 @@ mod tests {
         assert_eq!(indices, [Some(10), Some(20), None, None]);
         let directories: Vec<_> = jobs.iter().filter_map(|job| job.spec.working_dir.as_deref()).collect();
         assert_eq!(directories, ["/base", "/base", "/base/sub", "/abs"]);
+    }
+
+    #[test]
+    fn who_submits_is_filled_in_where_the_file_does_not_say_it() {
+        let jobs = submit("steps:\n- {name: a, run: x}\n- {name: b, run: x, user: bob}\n").unwrap().jobs;
+        let users: Vec<_> = jobs.iter().filter_map(|job| job.spec.user.as_deref()).collect();
+        assert_eq!(users, ["ada", "bob"]);
     }
 
     #[test]

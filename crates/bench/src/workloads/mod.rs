@@ -9,6 +9,7 @@ mod history;
 mod idle;
 mod latency;
 mod output;
+mod planning;
 mod reads;
 mod store;
 mod submit;
@@ -52,6 +53,7 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::H => history::beside(setting),
         Workload::L => output::beside_control(setting),
         Workload::M => array::whole(setting),
+        Workload::P => planning::at_scale(setting),
         Workload::R => reads::under_load(setting),
         Workload::S => store::verbs(setting),
         Workload::T => gang::start_and_restart(setting),

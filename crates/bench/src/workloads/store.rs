@@ -48,7 +48,7 @@ pub(crate) async fn through(store: &dyn Store, jobs: usize) -> Result<Measured> 
     Ok(vec![(Metric::EngineSubmit, submitted), (Metric::EngineDone, rate)])
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(since.as_micros() as i64)
 }
@@ -72,7 +72,7 @@ async fn submit(store: &dyn Store, first: u64) -> Result<()> {
 }
 
 /// Bytes that are as scattered as those of a random id, and never the same for two numbers.
-fn scattered(number: u64) -> [u8; 16] {
+pub(super) fn scattered(number: u64) -> [u8; 16] {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&(mixed ^ (mixed >> 29)).to_be_bytes());

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::submit::{read, shown};
 use super::wait;
 use crate::args::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, SubmitArgs};
+use crate::environment;
 use crate::exit;
 use crate::failure::UsageError;
 use crate::job_request::working_dir;
@@ -55,6 +56,7 @@ pub(crate) async fn submit(
         text,
         params,
         working_dir: working_dir(args.job.workdir.as_deref())?,
+        user: args.job.user.clone().or_else(environment::user),
         idempotency_key: args.job.idempotency_key.clone(),
     };
     let client = settings.client()?;
@@ -85,7 +87,7 @@ pub(crate) async fn add(args: &AddArgs, settings: &Settings) -> anyhow::Result<u
         return approve(&args.file, &document, settings);
     }
     let working_dir = working_dir(args.workdir.as_deref())?;
-    let file = PipelineFile { text, params, working_dir, idempotency_key: None };
+    let file = PipelineFile { text, params, working_dir, user: environment::user(), idempotency_key: None };
     let extended = client.add_steps(&pipeline.set.id, &file).await?;
     tell(&extended);
     print(&extended, settings)?;
@@ -98,7 +100,7 @@ fn parameters(args: &ParameterArgs) -> BTreeMap<String, String> {
 
 /// What a pipeline says for each step cannot be said for all of them here.
 fn refuse_job_options(args: &SubmitArgs) -> Result<(), UsageError> {
-    let rest = JobArgs { workdir: None, idempotency_key: None, ..args.job.clone() };
+    let rest = JobArgs { workdir: None, user: None, idempotency_key: None, ..args.job.clone() };
     if rest == JobArgs::default() && args.array == ArrayArgs::default() && !args.atomic {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use muster_protocol::{BatchItem, BatchResult, Job};
 
 use super::{array, gang, pipeline_file, wait};
 use crate::args::SubmitArgs;
+use crate::environment;
 use crate::exit;
 use crate::failure::UsageError;
 use crate::job_request;
@@ -78,7 +79,11 @@ async fn submit_file(file: &str, args: &SubmitArgs, settings: &Settings) -> anyh
         let message = format!("{} has no steps; --check, --wait and --param are for pipelines", shown(file));
         return Err(UsageError(message).into());
     }
-    let items = parse(&text).map_err(|why| UsageError(format!("{}: {why}", shown(file))))?;
+    let mut items = parse(&text).map_err(|why| UsageError(format!("{}: {why}", shown(file))))?;
+    let user = args.job.user.clone().or_else(environment::user);
+    for item in &mut items {
+        item.job.user = item.job.user.take().or_else(|| user.clone());
+    }
     let client = settings.client()?;
     let results = send(&client, &items, args.atomic).await?;
     let mut code = exit::OK;

@@ -33,6 +33,7 @@ const DEFAULT_PAGE: usize = 100;
     params(
         ("param" = Option<Vec<String>>, Query, description = "A parameter of the file, as NAME=VALUE"),
         ("working_dir" = Option<String>, Query, description = "Where steps run that do not say it"),
+        ("user" = Option<String>, Query, description = "Who submits the steps that do not say it"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the submit safe to repeat"),
     ),
     responses(
@@ -49,9 +50,13 @@ pub(crate) async fn submit_pipeline(
     let document = muster_document::parse(&text, &parameters(call.params.all("param"))?)
         .map_err(|found| mistakes(&found))?;
     let existing = Existing::new();
-    let working_dir = call.params.filled("working_dir");
-    let pipeline =
-        submission::Pipeline { document: &document, existing: &existing, config: &app.config, working_dir };
+    let pipeline = submission::Pipeline {
+        document: &document,
+        existing: &existing,
+        config: &app.config,
+        working_dir: call.params.filled("working_dir"),
+        user: call.params.filled("user"),
+    };
     let (_, submit) = pipeline.create(call.header(HEADER_IDEMPOTENCY_KEY).map(str::to_owned))?;
     let taken = take(&app, submit).await?;
     tracing::info!(set_id = %taken.id, request_id = %call.request_id, size = taken.size, "pipeline submitted");
@@ -66,6 +71,7 @@ pub(crate) async fn submit_pipeline(
         ("id" = String, Path),
         ("param" = Option<Vec<String>>, Query, description = "A parameter of the file, as NAME=VALUE"),
         ("working_dir" = Option<String>, Query, description = "Where steps run that do not say it"),
+        ("user" = Option<String>, Query, description = "Who submits the steps that do not say it"),
     ),
     responses((status = 201, description = "The pipeline with the new steps", body = Pipeline))
 )]
@@ -87,9 +93,13 @@ pub(crate) async fn add_steps(
     for name in needed {
         existing.insert(name.clone(), jobs_of_step(&app, id, name).await?);
     }
-    let working_dir = call.params.filled("working_dir");
-    let pipeline =
-        submission::Pipeline { document: &document, existing: &existing, config: &app.config, working_dir };
+    let pipeline = submission::Pipeline {
+        document: &document,
+        existing: &existing,
+        config: &app.config,
+        working_dir: call.params.filled("working_dir"),
+        user: call.params.filled("user"),
+    };
     let taken = take(&app, pipeline.extend(id)?).await?;
     tracing::info!(set_id = %id, request_id = %call.request_id, size = taken.size, "steps added");
     answer(&app, taken).await
