@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_document::amounts;
 use muster_domain::Resources;
+use muster_planner::board::QueueTerms;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -85,6 +86,27 @@ fn add(group: &mut NodeGroup, word: &str) -> Result<(), String> {
 #[serde(deny_unknown_fields)]
 struct ClusterFile {
     nodes: Vec<NodesWritten>,
+    #[serde(default)]
+    queues: Vec<QueueWritten>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueWritten {
+    name: String,
+    #[serde(default = "one")]
+    weight: u32,
+    nominal: Option<AmountsWritten>,
+    borrow: Option<AmountsWritten>,
+}
+
+/// What is not named is not bounded.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AmountsWritten {
+    cpus: Option<f64>,
+    memory: Option<Written>,
+    gpus: Option<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -112,7 +134,43 @@ fn one() -> u32 {
 pub fn parse_cluster_file(text: &str) -> Result<Cluster, ClusterError> {
     let file: ClusterFile = toml::from_str(text).map_err(|error| ClusterError::File(error.to_string()))?;
     let nodes: Result<Vec<NodeGroup>, String> = file.nodes.into_iter().map(nodes).collect();
-    Ok(Cluster { nodes: nodes.map_err(ClusterError::File)?, ..Cluster::default() })
+    let mut queues = BTreeMap::new();
+    for written in file.queues {
+        let name = written.name.clone();
+        let terms = terms(&written).map_err(|what| ClusterError::File(format!("queue {name:?}: {what}")))?;
+        if queues.insert(name.clone(), terms).is_some() {
+            return Err(ClusterError::File(format!("queue {name:?} stands there twice")));
+        }
+    }
+    Ok(Cluster { nodes: nodes.map_err(ClusterError::File)?, queues })
+}
+
+fn terms(written: &QueueWritten) -> Result<QueueTerms, String> {
+    if written.weight == 0 {
+        return Err("weight is 0; write a whole number from 1 on".into());
+    }
+    if written.borrow.is_some() && written.nominal.is_none() {
+        return Err("borrow bounds what is taken beyond nominal, and nominal is not given".into());
+    }
+    Ok(QueueTerms {
+        weight: written.weight,
+        nominal: written.nominal.as_ref().map(quota).transpose()?,
+        borrow: written.borrow.as_ref().map(quota).transpose()?,
+        paused: false,
+    })
+}
+
+fn quota(written: &AmountsWritten) -> Result<Resources, String> {
+    let unbounded = u64::MAX;
+    let memory = written.memory.as_ref().map(|memory| memory.memory_mb("memory")).transpose()?;
+    let cpus = written.cpus.map(|cpus| cpu_millis(cpus, "cpus")).transpose()?;
+    Ok(Resources {
+        cpu_millis: cpus.unwrap_or(unbounded),
+        memory_mb: memory.unwrap_or(unbounded),
+        gpus: written.gpus.unwrap_or(unbounded),
+        vram_mb: unbounded,
+        ..Resources::default()
+    })
 }
 
 fn nodes(written: NodesWritten) -> Result<NodeGroup, String> {
@@ -209,6 +267,28 @@ mod tests {
                 .contains("count is 0")
         );
         assert!(parse_cluster_file("[[nodes]]\nwheels = 4").unwrap_err().to_string().contains("wheels"));
+    }
+
+    #[test]
+    fn queues_own_what_is_named_and_nothing_bounds_the_rest() {
+        let nodes = "[[nodes]]\ngpus = 8\n";
+        let text = format!(
+            "{nodes}[[queues]]\nname = \"lab\"\nweight = 2\nnominal = {{ gpus = 4 }}\n[[queues]]\nname = \"rest\"\n"
+        );
+        let queues = parse_cluster_file(&text).unwrap().queues;
+        let own = queues["lab"].nominal.clone().unwrap();
+        assert_eq!((queues["lab"].weight, own.gpus, own.cpu_millis), (2, 4, u64::MAX));
+        assert_eq!(queues["rest"], QueueTerms::default());
+        for (wrong, part) in [
+            ("name = \"a\"\nweight = 0", "weight is 0"),
+            ("name = \"a\"\nborrow = { gpus = 1 }", "nominal is not given"),
+            ("name = \"a\"\nparent = \"b\"", "parent"),
+            ("name = \"a\"\n[[queues]]\nname = \"a\"", "twice"),
+        ] {
+            let message =
+                parse_cluster_file(&format!("{nodes}[[queues]]\n{wrong}\n")).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
+        }
     }
 
     proptest! {

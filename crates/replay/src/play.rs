@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use muster_domain::{Requirement, Span, Timestamp};
-use muster_planner::board::{Board, Past, Plan, QueueId, ShapeId, Unit, UnitId};
-use muster_planner::policy::Policy;
+use muster_planner::board::{Board, Past, Plan, QueueId, QueueTerms, ShapeId, Unit, UnitId};
+use muster_planner::policy::{Policy, PolicyName};
 
 use crate::error::ReplayError;
 use crate::estimate::Oracle;
@@ -91,6 +91,9 @@ impl<'a> Stage<'a> {
         }
         if cluster.nodes.iter().all(|group| group.count == 0) {
             return Err(ReplayError::NoNodes);
+        }
+        if policy.name == PolicyName::Muster {
+            set_queues(workload, cluster, &mut board)?;
         }
         let actors = cast(&workload.jobs, &mut board)?;
         let mut arrivals: Vec<u32> = (0..workload.jobs.len() as u32).collect();
@@ -268,6 +271,26 @@ impl<'a> Stage<'a> {
             self.sampler.starts(&self.jobs[job as usize]);
         }
     }
+}
+
+/// Tells the board about quotas, and refuses jobs that no quota would ever let start.
+fn set_queues(workload: &Workload, cluster: &Cluster, board: &mut Board) -> Result<(), ReplayError> {
+    let terms: Vec<Option<&QueueTerms>> =
+        workload.queues.iter().map(|name| cluster.queues.get(name)).collect();
+    for (position, terms) in terms.iter().enumerate() {
+        if let Some(terms) = terms {
+            board.set_queue(QueueId(position as u32), terms);
+        }
+    }
+    for (position, job) in workload.jobs.iter().enumerate() {
+        let own = terms.get(job.queue as usize).copied().flatten();
+        let Some(own) = own.filter(|own| !own.admits_ever(&job.need, job.tasks, job.preemptible)) else {
+            continue;
+        };
+        let (queue, job) = (workload.queues[job.queue as usize].clone(), position + 1);
+        return Err(ReplayError::Quota { job, queue, terms: Box::new(own.clone()) });
+    }
+    Ok(())
 }
 
 /// Gives each job its part, and refuses those that could never play it.

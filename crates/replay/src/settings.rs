@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::{Queue, Resources, Span};
+use muster_domain::{Resources, Span};
+use muster_planner::board::QueueTerms;
 use serde::{Deserialize, Serialize};
 
 /// Nodes that are alike.
@@ -18,8 +19,8 @@ pub struct NodeGroup {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cluster {
     pub nodes: Vec<NodeGroup>,
-    /// Quotas and weights; queues that are not named have none.
-    pub queues: Vec<Queue>,
+    /// Quotas and weights by the names of queues; queues that are not named have none.
+    pub queues: BTreeMap<String, QueueTerms>,
 }
 
 /// What the planner is told about how long a job will run.

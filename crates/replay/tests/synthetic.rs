@@ -3,8 +3,9 @@
 mod reference;
 
 use muster_domain::{Span, Timestamp};
-use muster_planner::policy::PolicyName;
-use muster_replay::{Estimates, Settings, TraceJob, Workload};
+use muster_planner::board::QueueTerms;
+use muster_planner::policy::{Policy, PolicyName};
+use muster_replay::{Estimates, Settings, TraceJob, Workload, replay};
 
 use reference::{cluster, figures, gpus, play, workload};
 
@@ -72,4 +73,39 @@ fn every_policy_gives_its_figures() {
     assert_eq!(seen, expected);
     let seen = [PolicyName::EasySjbf, PolicyName::Muster].map(|policy| row(policy, Estimates::History));
     assert_eq!(seen, ["easy-sjbf 152102.75 170493.94 17.1724 0", "muster 173312.53 191703.73 18.4660 569"]);
+}
+
+/// One team has taken what the other owns and left idle; the owner comes and gets it at once.
+#[test]
+fn the_owner_of_a_quota_gets_it_back() {
+    let job = |submit: u32, run: u32, tasks: u32, queue: u32| TraceJob {
+        submit: Timestamp::default() + Span::from_secs(submit),
+        run: Span::from_secs(run),
+        limit: None,
+        tasks,
+        need: gpus(1),
+        queue,
+        user: 0,
+        priority: 0,
+        preemptible: true,
+    };
+    let mut workload = workload((0..16).map(|_| job(0, 9000, 1, 1)).chain([job(1000, 100, 6, 0)]).collect());
+    workload.queues = vec!["owner".to_owned(), "other".to_owned()];
+    let mut cluster = cluster(2, gpus(8));
+    let starts = |cluster: &muster_replay::Cluster, workload: &Workload| {
+        let outcome = play(workload, cluster, PolicyName::Muster, &Settings::default());
+        let stops: u32 = outcome.jobs.iter().map(|job| job.preemptions).sum();
+        (outcome.jobs[16].start.since(workload.jobs[16].submit), stops)
+    };
+    let (waited, stops) = starts(&cluster, &workload);
+    assert!(waited > Span::from_secs(1000) && stops == 0, "{waited:?} {stops}");
+    let own = |own: u64| QueueTerms { nominal: Some(gpus(own)), ..QueueTerms::default() };
+    cluster.queues = [("owner".to_owned(), own(8)), ("other".to_owned(), own(8))].into();
+    assert_eq!(starts(&cluster, &workload), (Span::ZERO, 6));
+
+    workload.jobs[16].preemptible = false;
+    workload.jobs[16].tasks = 9;
+    let policy = Policy::named(PolicyName::Muster);
+    let refused = replay(&workload, &cluster, &policy, &Settings::default(), &mut |_| ()).unwrap_err();
+    assert!(refused.to_string().contains("job 17") && refused.to_string().contains("owner"), "{refused}");
 }

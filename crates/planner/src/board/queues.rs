@@ -25,6 +25,25 @@ impl Default for QueueTerms {
     }
 }
 
+impl QueueTerms {
+    /// Whether so many tasks may ever run at once. Only what may be stopped may borrow.
+    pub fn admits_ever(&self, need: &muster_domain::Resources, tasks: u32, preemptible: bool) -> bool {
+        let Some(own) = &self.nominal else { return true };
+        let all = |amount: u64| amount.saturating_mul(u64::from(tasks));
+        let mut whole = need.clone();
+        (whole.cpu_millis, whole.memory_mb) = (all(need.cpu_millis), all(need.memory_mb));
+        (whole.gpus, whole.vram_mb) = (all(need.gpus), all(need.vram_mb));
+        whole.counters.clear();
+        let mut most = own.clone();
+        match (&self.borrow, preemptible) {
+            (None, true) => return true,
+            (Some(more), true) => most.add(more),
+            (_, false) => {}
+        }
+        whole.fits_in(&most)
+    }
+}
+
 /// How a start stands to the quota of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -171,6 +190,8 @@ mod tests {
         assert!(queues.borrows(queue));
         queues.give(queue, &need, 1);
         assert!(!queues.borrows(queue));
+        let ever = |tasks, preemptible| terms.admits_ever(&gpus(1), tasks, preemptible);
+        assert!(ever(4, false) && !ever(5, false) && ever(6, true) && !ever(7, true));
         // What it needs none of is not counted against it.
         let plain = names.need(&Requirement::default());
         assert_eq!(queues.standing(queue, &plain, 9, false), Standing::Own);

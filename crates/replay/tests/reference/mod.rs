@@ -91,7 +91,7 @@ pub(crate) fn workload(jobs: Vec<TraceJob>) -> Workload {
 }
 
 pub(crate) fn cluster(count: u32, each: Resources) -> Cluster {
-    Cluster { nodes: vec![NodeGroup { count, each, ..NodeGroup::default() }], queues: Vec::new() }
+    Cluster { nodes: vec![NodeGroup { count, each, ..NodeGroup::default() }], ..Cluster::default() }
 }
 
 pub(crate) fn play(workload: &Workload, cluster: &Cluster, name: PolicyName, settings: &Settings) -> Outcome {
