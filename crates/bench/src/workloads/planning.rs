@@ -30,7 +30,7 @@ const GANG_EVERY: u64 = 1_000;
 const GANG_SIZE: u32 = 16;
 const BATCH: u64 = 1_000;
 /// Workers that ask in one transaction while the cluster is filled.
-const ASKING: usize = 64;
+const ASKING: usize = 16;
 /// GPUs and cores of a job; a worker has 8 and 64.
 const KINDS: [(u64, u64); 8] = [(1, 4), (1, 8), (2, 8), (4, 16), (8, 32), (0, 2), (0, 8), (0, 16)];
 

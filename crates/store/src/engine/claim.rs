@@ -22,6 +22,10 @@ use crate::tx::Tx;
 /// The most jobs that one transaction hands out.
 const MAX_CLAIMS: u32 = 4_096;
 
+/// The most jobs that one transaction locks to choose from. With many shapes that is a few of each; a worker
+/// that has room left asks again.
+const MAX_LOCKED: u32 = 4_096;
+
 /// How many jobs of a shape are tried on workers that keep room for others.
 const PASSING_DEPTH: u32 = 64;
 
@@ -410,6 +414,7 @@ async fn offer<T: Tx>(work: &mut Work<'_, T>, workers: &mut [WorkerView]) -> Res
     // Jobs of one shape are alike, but for when they end, which matters where room is kept for others.
     let keeping = workers.iter().any(|worker| worker.kept.is_some());
     let depth = if keeping { wanted.max(PASSING_DEPTH) } else { wanted };
+    let depth = depth.min((MAX_LOCKED / ids.len() as u32).max(1));
     let jobs = work.tx.lock_heads(&ids, depth as usize).await?;
     for job in &jobs {
         work.hold(job.clone());
