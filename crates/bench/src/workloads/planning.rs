@@ -184,6 +184,7 @@ impl Crowd<'_> {
                     listening_since: now(),
                     limit: 100,
                     look: act == Act::Look,
+                    allowance: 0,
                 };
                 let begun = Instant::now();
                 let outcomes = self.apply(vec![Command::Plan(pass)]).await?;
