@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up test bench lint docs man report clean
+.PHONY: help up test soak bench lint docs man report clean
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -23,6 +23,9 @@ test: compiler ## Everything: formatting, lints, unit, store, end-to-end and sch
 	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $(TARGET)/test-output.txt
 	scripts/schemathesis
 	@scripts/test-summary $(TARGET)/test-output.txt
+
+soak: compiler ## Simulate clusters that go wrong for SOAK (10m), or the one of MUSTER_SIM_SEED; stops at a broken promise
+	cargo run --locked --package muster-sim --example soak -- $(or $(SOAK),10m)
 
 bench: compiler ## Measure the real binaries beside the limits of this machine
 	cargo build --release --locked --workspace --bins

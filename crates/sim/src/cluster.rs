@@ -162,6 +162,11 @@ impl Cluster {
         Ok(id)
     }
 
+    /// A promise that only the whole run can break.
+    pub fn breach(&self, what: String) -> Broken {
+        self.ledger.broken(self.now, what)
+    }
+
     /// Sets what goes wrong from now on.
     pub fn set_mischief(&mut self, mischief: Mischief) {
         self.network = mischief.network;

@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     pub(crate) fn broken(&self, at: Timestamp, what: String) -> Broken {
-        Broken::Promise { at, what, trail: self.trail.lines() }
+        Broken::Promise { at, after: self.transactions, what, trail: self.trail.lines() }
     }
 
     /// What has not ended, and why.
@@ -89,7 +89,7 @@ impl Ledger {
             };
             format!("{} is {}: {reasons}", job.id, job.status())
         });
-        Broken::Stuck { at, stuck: stuck.collect(), trail: self.trail.lines() }
+        Broken::Stuck { at, after: self.transactions, stuck: stuck.collect(), trail: self.trail.lines() }
     }
 
     fn note(&mut self, now: Timestamp, applied: &Applied) {
@@ -142,7 +142,7 @@ impl Ledger {
         if violations.is_empty() {
             return Ok(());
         }
-        Err(Broken::Invariant { at, violations, trail: self.trail.lines() })
+        Err(Broken::Invariant { at, after: self.transactions, violations, trail: self.trail.lines() })
     }
 
     fn watch_starts(&mut self, now: Timestamp, jobs: &[Claimed]) -> Result<(), Broken> {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use muster_domain::{EndReason, GangId, Phase, Resources, Span, Status};
-use muster_sim::{Broken, Cluster, GangPlan, JobPlan, Mischief, Random, Settings, runs};
+use muster_sim::{Broken, Cluster, GangPlan, JobPlan, Mischief, Random, Settings, runs_with_fresh};
 
 const MINUTE: u32 = 60;
 
@@ -68,8 +68,9 @@ fn ends(cluster: &Cluster, gang: GangId) -> BTreeMap<Status, usize> {
     counts
 }
 
-fn each_seed(seeds: &[u64], body: impl Fn(u64) -> Result<Cluster, Broken>) {
-    for seed in runs(seeds, 0).seeds {
+fn each_seed(test: &str, seeds: &[u64], body: impl Fn(u64) -> Result<Cluster, Broken>) {
+    for seed in runs_with_fresh(seeds, 2, 0).seeds {
+        println!("seed {seed}");
         match body(seed) {
             Ok(cluster) => println!(
                 "seed {seed}: {} stops, {} transactions, {:?}",
@@ -77,7 +78,11 @@ fn each_seed(seeds: &[u64], body: impl Fn(u64) -> Result<Cluster, Broken>) {
                 cluster.transactions(),
                 cluster.statuses()
             ),
-            Err(broken) => panic!("MUSTER_SIM_SEED={seed}: {broken}"),
+            Err(broken) => {
+                panic!(
+                    "again with: MUSTER_SIM_SEED={seed} cargo test -p muster-sim --test crowd {test}\n{broken}"
+                )
+            }
         }
     }
 }
@@ -85,7 +90,7 @@ fn each_seed(seeds: &[u64], body: impl Fn(u64) -> Result<Cluster, Broken>) {
 /// Without faults every gang and every single is done, however they compete.
 #[test]
 fn a_crowd_is_served_to_the_last() {
-    each_seed(&[1, 2, 3, 4, 5, 6], |seed| {
+    each_seed("a_crowd_is_served_to_the_last", &[1, 2, 3, 4, 5, 6], |seed| {
         let mut cluster = crowded(seed)?;
         let gangs = fill(&mut cluster, &mut Random::new(seed), 3)?;
         cluster.run_to_the_end(Span::from_secs(60 * MINUTE))?;
@@ -105,7 +110,7 @@ fn a_crowd_is_served_to_the_last() {
 /// of theirs had ended before another one failed.
 #[test]
 fn a_crowd_among_faults_ends_once_they_stop() {
-    each_seed(&[1, 2, 3, 4, 5, 6], |seed| {
+    each_seed("a_crowd_among_faults_ends_once_they_stop", &[1, 2, 3, 4, 5, 6], |seed| {
         let mut cluster = crowded(seed)?;
         let gangs = fill(&mut cluster, &mut Random::new(seed), 1000)?;
         let lasts = Some((2_000, 90_000));
@@ -132,7 +137,7 @@ fn a_crowd_among_faults_ends_once_they_stop() {
 /// With few attempts gangs fail for good, and take nobody else's room with them.
 #[test]
 fn a_crowd_with_few_attempts_ends_too() {
-    each_seed(&[11, 12, 13, 14, 15, 16], |seed| {
+    each_seed("a_crowd_with_few_attempts_ends_too", &[11, 12, 13, 14, 15, 16], |seed| {
         let mut cluster = crowded(seed)?;
         fill(&mut cluster, &mut Random::new(seed), 2)?;
         let mischief = Mischief {
