@@ -56,7 +56,7 @@ impl Scenario {
     pub fn of(seed: u64) -> Self {
         let live = |schedulers, max_attempts, minutes: u64| {
             let trouble = Duration::from_secs(60 * minutes);
-            Self::Live(LivePlan { schedulers, max_attempts, trouble, ..LivePlan::default() })
+            Self::Live(LivePlan { schedulers, trouble, max_attempts, ..LivePlan::default() })
         };
         match seed % 20 {
             0 => Self::Gang { per_worker: 1, rounds: 1000 },
