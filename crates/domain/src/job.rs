@@ -130,6 +130,8 @@ pub struct Job {
     pub devices: Option<Grant>,
     /// In whose favour it was stopped, until it runs again: it does not stop that one in turn.
     pub stopped_for: Option<Unit>,
+    /// How long runs of the same name took before it came in.
+    pub expected: Option<Span>,
     /// The stored name of the spec's shape.
     pub shape: ShapeId,
     /// How long it has held its place running, over all attempts that have ended.
@@ -174,6 +176,7 @@ impl Job {
             claim_key: None,
             devices: None,
             stopped_for: None,
+            expected: None,
             shape,
             served: Span::ZERO,
             waited: Span::ZERO,

@@ -1,9 +1,11 @@
 //! Tests of what is done for work that does not fit.
 
-use muster_domain::JobId;
+use muster_domain::{Dimension, JobId, Queue, QueueName, Resources, Terms};
+use proptest::prelude::*;
 
 use super::*;
 use crate::prospect::tests::{at, occupant, unit, worker};
+use crate::quota::Held;
 
 fn job(name: u8) -> Unit {
     Unit::Job(JobId::from_random([name; 16]))
@@ -92,4 +94,150 @@ fn one_whose_start_cannot_be_foreseen_is_passed_for_a_while() {
     let workers = [worker("a", 8, 8), worker("b", 8, 8)];
     let found = seen(&workers, &occupants, &[waits(8, 0, (2, 8))], 600);
     assert_eq!((found.rooms.len(), found.rooms[&0].until), (2, None));
+}
+
+/// A job of one worker in a small world where looks are repeated and what they decide is done at once.
+#[derive(Debug, Clone)]
+struct Actor {
+    queue: usize,
+    priority: i32,
+    level: u8,
+    gpus: u64,
+    on: Option<usize>,
+    stopped_for: Option<Unit>,
+}
+
+const QUEUES: [&str; 3] = ["a", "b", "c"];
+
+struct World {
+    actors: Vec<Actor>,
+    own: [u64; 3],
+    takes_back: BTreeSet<usize>,
+}
+
+impl World {
+    fn ledger(&self) -> Ledger {
+        let queue = |at: usize| {
+            let amounts = [(Dimension::Gpus, self.own[at])].into_iter().collect();
+            let parent = Some(QueueName::new("lab"));
+            let terms = Terms { parent, nominal: Some(amounts), ..Terms::default() };
+            let takes_back = self.takes_back.contains(&at);
+            Queue { terms, takes_back, ..Queue::new(QueueName::new(QUEUES[at])) }
+        };
+        let mut queues: Vec<Queue> = (0..3).map(queue).collect();
+        queues.push(Queue::new(QueueName::new("lab")));
+        let held = self.actors.iter().filter(|one| one.on.is_some()).map(|one| Held {
+            queue: Some(QueueName::new(QUEUES[one.queue])),
+            need: need(one.gpus),
+            fixed: false,
+            jobs: 1,
+        });
+        Ledger::new(&queues, &held.collect::<Vec<_>>())
+    }
+
+    fn workers(&self) -> Vec<WorkerView> {
+        let used = |at| self.actors.iter().filter(|one| one.on == Some(at)).map(|one| one.gpus).sum();
+        ["x", "y"].iter().enumerate().map(|(at, name)| worker(name, 8, used(at))).collect()
+    }
+
+    fn candidate(&self, at: usize) -> GangCandidate {
+        let one = &self.actors[at];
+        GangCandidate {
+            unit: job(at as u8),
+            priority: one.priority,
+            rank: -i64::from(one.priority),
+            seq: at as u64,
+            seat: Some(one.queue),
+            ..unit(1, one.gpus)
+        }
+    }
+
+    /// One look, after which victims are gone and whoever has room and quota starts; who was stopped for whom.
+    fn round(&mut self) -> Vec<Stop> {
+        let (ledger, workers) = (self.ledger(), self.workers());
+        let occupant = |(at, one): (usize, &Actor)| {
+            let (priority, level, seat) = (one.priority, one.level, Some(one.queue));
+            Some(Occupant { unit: job(at as u8), priority, level, seat, ..occupant(one.on?, one.gpus, None) })
+        };
+        let occupants: Vec<Occupant> = self.actors.iter().enumerate().filter_map(occupant).collect();
+        let waiting = |at: usize| {
+            let one = &self.actors[at];
+            let unit = self.candidate(at);
+            Waiting {
+                unit,
+                since: crate::prospect::tests::at(0),
+                level: one.level,
+                stopped_for: one.stopped_for,
+            }
+        };
+        let idle = (0..self.actors.len()).filter(|at| self.actors[*at].on.is_none());
+        let line: Vec<Waiting> = idle.map(waiting).collect();
+        let mut allowance = Allowance::default();
+        allowance.fill(1 << 20, 1000, crate::prospect::tests::at(100));
+        let sight = Sight { workers: &workers, occupants: &occupants, ledger: Some(&ledger), allowance };
+        let found = outlook(sight, &line, Policy::default(), crate::prospect::tests::at(100));
+        let index = |unit: Unit| (0..self.actors.len()).find(|at| job(*at as u8) == unit).unwrap();
+        let stops: Vec<(usize, Stop)> = found.stops.iter().map(|stop| (index(stop.victim), *stop)).collect();
+        for (victim, stop) in &stops {
+            self.actors[*victim].on = None;
+            self.actors[*victim].stopped_for = Some(stop.incoming);
+        }
+        self.takes_back = found.taking_back.clone();
+        self.start(&found);
+        found.stops
+    }
+
+    fn start(&mut self, found: &Outlook) {
+        let mut line: Vec<usize> =
+            (0..self.actors.len()).filter(|at| self.actors[*at].on.is_none()).collect();
+        let promised = |at: &usize| found.rooms.values().any(|room| room.unit == job(*at as u8));
+        line.sort_by_key(|at| (!promised(at), std::cmp::Reverse(self.actors[*at].priority)));
+        for at in line {
+            let (ledger, workers) = (self.ledger(), self.workers());
+            let unit = self.candidate(at);
+            let free = |on: &usize| {
+                let kept = found.rooms.get(on);
+                workers[*on].has_room_for(&unit.requirement) && kept.is_none_or(|room| room.unit == unit.unit)
+            };
+            let row = ledger.row(&unit.requirement.resources);
+            if ledger.room(self.actors[at].queue, &row, false) > 0
+                && let Some(on) = (0..2).find(free)
+            {
+                self.actors[at].on = Some(on);
+                self.actors[at].stopped_for = None;
+            }
+        }
+    }
+}
+
+fn need(gpus: u64) -> Resources {
+    Resources { gpus, ..Resources::default() }
+}
+
+proptest! {
+    /// Whatever runs and waits, stops come to an end: nobody is stopped in turn for ever. And nobody stops the one
+    /// for which it was stopped before it has run again.
+    #[test]
+    fn repeated_looks_come_to_rest(
+        actors in prop::collection::vec((0_usize..3, 0_i32..2, 0_u8..3, 1_u64..9), 1..7),
+        own in prop::array::uniform3(0_u64..9),
+    ) {
+        let actor = |(queue, priority, level, gpus)| Actor { queue, priority, level, gpus, on: None, stopped_for: None };
+        let mut world = World { actors: actors.into_iter().map(actor).collect(), own, takes_back: BTreeSet::new() };
+        let mut rounds = 0;
+        loop {
+            let before = world.actors.clone();
+            let stops = world.round();
+            for stop in &stops {
+                let back = (0..before.len()).find(|at| job(*at as u8) == stop.incoming).unwrap();
+                prop_assert_ne!(before[back].stopped_for, Some(stop.victim));
+            }
+            prop_assert_eq!(world.ledger().violations(), []);
+            if stops.is_empty() && world.takes_back.is_empty() {
+                break;
+            }
+            rounds += 1;
+            prop_assert!(rounds < 40, "{:?}", world.actors);
+        }
+    }
 }

@@ -343,6 +343,9 @@ pub struct Job {
     pub warnings: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
+    /// How long it is expected to run, by the last two runs of the same user, queue and name that ended well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_seconds: Option<f64>,
     /// When the job may start: `not_before`, or the end of the delay before the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]

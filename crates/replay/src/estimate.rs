@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use muster_domain::Span;
+use muster_domain::{RunTimes, Span};
 use muster_planner::policy::PolicyName;
 
 use crate::settings::Estimates;
@@ -16,7 +16,7 @@ pub(crate) struct Oracle<'a> {
     /// The policy can do without.
     optional: bool,
     /// The last two run times of each user and queue.
-    history: HashMap<(u32, u32), (Span, Span)>,
+    history: HashMap<(u32, u32), RunTimes>,
 }
 
 impl<'a> Oracle<'a> {
@@ -32,7 +32,7 @@ impl<'a> Oracle<'a> {
             Estimates::True => Some(job.run),
             Estimates::Limit => or_truth(job.limit),
             Estimates::History => {
-                let before = self.history.get(&(job.user, job.queue)).map(|(a, b)| mean(*a, *b));
+                let before = self.history.get(&(job.user, job.queue)).map(|times| times.expected());
                 // Nothing runs for longer than its limit.
                 or_truth(before.into_iter().chain(job.limit).min())
             }
@@ -42,12 +42,10 @@ impl<'a> Oracle<'a> {
     pub(crate) fn learn(&mut self, job: usize) {
         if self.estimates == Estimates::History {
             let job = &self.jobs[job];
-            let runs = self.history.entry((job.user, job.queue)).or_insert((job.run, job.run));
-            *runs = (runs.1, job.run);
+            let series = (job.user, job.queue);
+            let before = self.history.get(&series).copied();
+            let after = before.map_or_else(|| RunTimes::first(job.run), |times| times.then(job.run));
+            self.history.insert(series, after);
         }
     }
-}
-
-fn mean(a: Span, b: Span) -> Span {
-    Span::from_micros(a.as_micros().midpoint(b.as_micros()))
 }

@@ -12,6 +12,7 @@ mod events;
 mod gangs;
 mod gates;
 mod held;
+mod history;
 mod jobs;
 mod leadership;
 mod lists;

@@ -34,6 +34,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, name: "kept_room", sql: include_str!("../migrations/0006_kept_room.sql") },
     Migration { version: 7, name: "quotas", sql: include_str!("../migrations/0007_quotas.sql") },
     Migration { version: 8, name: "ranks", sql: include_str!("../migrations/0008_ranks.sql") },
+    Migration { version: 9, name: "run_times", sql: include_str!("../migrations/0009_run_times.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

@@ -9,8 +9,8 @@ use std::pin::pin;
 use deadpool_postgres::{Client, ClientWrapper, Object};
 use futures::future::try_join;
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId,
-    Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, RunTimes, SetId, Shape,
+    ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
     Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx,
@@ -497,6 +497,18 @@ impl Tx for PostgresTx {
 
     async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()> {
         self.remove_dead_letters(letters).await
+    }
+
+    async fn run_times(&mut self, series: &[String]) -> Done<Vec<(String, RunTimes)>> {
+        self.select_run_times(series).await
+    }
+
+    async fn put_run_times(&mut self, times: &[(String, RunTimes)], at: Timestamp) -> Done<()> {
+        self.write_run_times(times, at).await
+    }
+
+    async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
+        self.delete_run_times(before, limit).await
     }
 
     async fn secret(&mut self, proposal: &str) -> Done<String> {

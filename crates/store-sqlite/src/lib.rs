@@ -11,6 +11,7 @@ mod events;
 mod gangs;
 mod gates;
 mod held;
+mod history;
 mod jobs;
 mod lists;
 mod lock;

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, SetId, Shape, ShapeId,
-    Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, RunTimes, SetId, Shape,
+    ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
     Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx,
@@ -382,6 +382,18 @@ impl Tx for SqliteTx<'_> {
 
     async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()> {
         self.remove_dead_letters(letters)
+    }
+
+    async fn run_times(&mut self, series: &[String]) -> Done<Vec<(String, RunTimes)>> {
+        self.select_run_times(series)
+    }
+
+    async fn put_run_times(&mut self, times: &[(String, RunTimes)], at: Timestamp) -> Done<()> {
+        self.write_run_times(times, at)
+    }
+
+    async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
+        self.delete_run_times(before, limit)
     }
 
     async fn secret(&mut self, proposal: &str) -> Done<String> {

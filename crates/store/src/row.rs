@@ -102,6 +102,8 @@ struct Extra {
     devices: Option<Grant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_for: Option<Unit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<Span>,
     /// When an exit of a stopping job was reported by somebody who could not prove it.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_reported_at: Option<Timestamp>,
@@ -130,6 +132,7 @@ impl Extra {
             claim_key: job.claim_key.clone(),
             devices: job.devices.clone(),
             stopped_for: job.stopped_for,
+            expected: job.expected,
             exit_reported_at: match job.phase {
                 Phase::Preempting { exit_reported_at, .. } => exit_reported_at,
                 _ => None,
@@ -370,6 +373,7 @@ impl TryFrom<JobRow> for Job {
             claim_key: extra.claim_key,
             devices: extra.devices,
             stopped_for: extra.stopped_for,
+            expected: extra.expected,
             shape: ShapeId(row.shape),
             served: Span::from_micros(row.served as u64),
             waited: Span::from_micros(row.waited as u64),

@@ -4,8 +4,8 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape,
-    ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Rule, RunTimes,
+    SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use crate::error::StoreError;
@@ -208,6 +208,15 @@ pub trait Tx {
     /// How many dead letters each webhook has; those without any are left out.
     async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>>;
     async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()>;
+
+    // How long runs took.
+
+    /// The run times of these series, as far as they are known.
+    async fn run_times(&mut self, series: &[String]) -> Done<Vec<(String, RunTimes)>>;
+    /// Inserts or replaces, by name.
+    async fn put_run_times(&mut self, times: &[(String, RunTimes)], at: Timestamp) -> Done<()>;
+    /// Forgets up to `limit` series that were not written since `before`.
+    async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()>;
 
     /// The secret of the store; the proposal becomes it when there is none.
     async fn secret(&mut self, proposal: &str) -> Done<String>;

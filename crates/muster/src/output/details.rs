@@ -43,6 +43,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("retry", job.retry.as_ref().map(retry).unwrap_or_default());
     add("start", job.not_before.map(|at| start(at, now)).unwrap_or_default());
     add("timeout", job.timeout_seconds.map(seconds_span).unwrap_or_default());
+    add("expected", job.expected_seconds.map(expected).unwrap_or_default());
     add("deadline", job.deadline.map(|at| format!("{} UTC", time(at))).unwrap_or_default());
     add("at once", job.concurrency.as_ref().map(concurrency).unwrap_or_default());
     add("unique", job.unique.as_ref().map(|unique| printable(&unique.key)).unwrap_or_default());
@@ -80,6 +81,10 @@ fn devices(job: &Job) -> String {
 }
 
 /// How the last attempt ended, unless the reason says so already.
+fn expected(seconds: f64) -> String {
+    format!("about {}, as runs of this name took before", seconds_span(seconds))
+}
+
 fn exit(job: &Job) -> String {
     if job
         .reason

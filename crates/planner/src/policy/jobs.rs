@@ -24,7 +24,7 @@ impl Policy {
             priority: job.spec.priority,
             level: self.level(service),
             pinned: job.pinned,
-            estimate: job.spec.timeout,
+            estimate: job.spec.timeout.or(job.expected),
             size: service.size,
         };
         rank(self.name, standing)

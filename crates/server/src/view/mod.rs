@@ -91,6 +91,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         reason: job.reason(),
         grace_seconds: spec.grace.map(|grace| (grace.as_micros() / 1_000_000) as u32),
         timeout_seconds: spec.timeout.map(domain::Span::as_secs_f64),
+        expected_seconds: job.expected.map(domain::Span::as_secs_f64),
         not_before: job.delayed_until().or(spec.not_before).map(to_wire),
         deadline: spec.deadline.map(to_wire),
         stop_signal: spec.stop_signal.map(domain::signal::name),

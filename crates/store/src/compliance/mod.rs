@@ -15,6 +15,7 @@ pub mod devices;
 pub mod gangs;
 pub mod gates;
 pub mod health;
+pub mod history;
 pub mod jobs;
 pub mod leases;
 pub mod lists;
@@ -110,6 +111,10 @@ macro_rules! compliance_suite {
                 quota_is_taken_back_where_room_is_not_what_lacks, what_may_not_be_stopped_stays,
                 owners_are_not_stopped_for_borrowers, more_service_gives_way_to_less,
                 equal_service_stops_nobody, stops_that_priority_does_not_demand_have_a_budget,
+            }
+            history {
+                runs_before_say_what_to_expect, one_batch_teaches_in_order_and_old_series_are_forgotten,
+                what_is_expected_is_foreseen_and_lets_short_jobs_pass,
             }
             gangs {
                 a_gang_is_taken_whole_and_waits, a_placed_gang_is_claimed_by_its_workers_only, too_few_workers_place_nothing, running_singles_and_stopping_tasks_take_room, a_failure_drains_the_gang_and_it_starts_again, failures_of_one_task_exhaust_the_gang, a_task_that_ended_before_fails_the_gang, keep_done_lets_the_others_start_again, a_stale_reservation_is_placed_again_in_the_same_pass, a_worker_that_does_not_claim_is_avoided, two_silent_tasks_make_one_drain, silent_workers_are_forced_out_of_a_drain, an_exit_without_proof_is_believed_after_a_while, an_acknowledgement_counts_once_and_by_its_epoch, a_cancelled_gang_ends_as_one, a_preempted_gang_comes_back_at_no_cost, a_task_handed_back_costs_nobody, a_gang_counts_once_where_others_depend_on_it, a_gang_waits_for_what_it_depends_on, a_gang_may_start_with_fewer, tasks_may_share_a_worker, ports_are_given_once, ports_come_back_when_nobody_came_for_them, ports_of_tasks_that_were_taken_back_are_free, a_task_that_was_quick_is_still_a_peer, a_lost_answer_is_given_again, a_checkpoint_is_saved_while_it_runs,

@@ -172,7 +172,7 @@ fn candidate(job: &Job, gates: &Gates, now: Timestamp) -> Candidate {
         fixed: shape.fixed,
         requirement: shape.requirement,
         avoid: job.tried.clone(),
-        ends: job.spec.timeout.map(|timeout| now + timeout),
+        ends: job.ends_if_started(now),
     }
 }
 

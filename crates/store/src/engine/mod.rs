@@ -11,6 +11,7 @@ mod devices;
 mod gang_notes;
 mod gates;
 mod health;
+mod history;
 mod named;
 mod outlook;
 mod plan;
@@ -93,6 +94,7 @@ pub async fn apply<T: Tx>(
     claim::apply(&mut work, policy, commands, &mut answers).await?;
     work.flush().await?;
     webhooks::apply(&mut work, commands, &mut answers).await?;
+    history::learn(&mut work).await?;
     work.append_events().await?;
     let (events, gangs, wake) = work.into_effects();
     let applied = Applied { answers: answers.finish()?, events, gangs, wake };

@@ -152,7 +152,7 @@ fn single(job: &Job, now: Timestamp) -> GangCandidate {
         limits: Vec::new(),
         avoid: job.tried.clone(),
         topology: None,
-        ends: job.spec.timeout.map(|timeout| now + timeout),
+        ends: job.ends_if_started(now),
     }
 }
 
@@ -171,7 +171,7 @@ fn occupants(
     let occupant = |job: &Job| {
         let stopping = matches!(job.phase, Phase::Preempting { .. });
         let since = job.started_at.filter(|_| matches!(job.phase, Phase::Running { .. }));
-        let limit = job.spec.timeout.map(|timeout| since.unwrap_or(now) + timeout);
+        let limit = job.ends_by(since.unwrap_or(now), now);
         Some(Occupant {
             worker: *places.get(job.worker()?)?,
             held: job.spec.requirement().resources,

@@ -135,7 +135,7 @@ pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Op
         fixed: shape.fixed,
         requirement: shape.requirement,
         avoid: first.tried.clone(),
-        ends: first.spec.timeout.map(|timeout| now + timeout),
+        ends: first.ends_if_started(now),
         topology: membership.topology.clone(),
     })
 }

@@ -3,7 +3,7 @@
 use muster_domain::{Change, Event, EventKind, Patience, Timestamp, Trigger, WorkerId, WorkerStatus};
 
 use super::work::Work;
-use super::{Answers, pick, removal};
+use super::{Answers, history, pick, removal};
 use crate::command::{Command, Outcome, Sweep, SweepSummary};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -25,6 +25,7 @@ pub(crate) async fn apply<T: Tx>(
         alarms(work, sweep, &mut summary).await?;
         silent_workers(work, sweep, &mut summary).await?;
         finished_jobs(work, sweep, &mut summary).await?;
+        history::forget(work, sweep.limit).await?;
         // What was just handled must not look overdue any more.
         work.flush().await?;
         let gate = gates(work).await?;

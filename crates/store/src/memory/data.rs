@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Phase, Queue, QueueName, Rule, SetId, Shape,
-    ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Phase, Queue, QueueName, Rule, RunTimes,
+    SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 /// The place of a pending job in its shape's queue.
@@ -48,6 +48,8 @@ pub(super) struct Data {
     pub(super) events_of: HashMap<JobId, Vec<u64>>,
     pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
     pub(super) secret: Option<String>,
+    /// Run times by series, and when they were written.
+    pub(super) run_times: BTreeMap<String, (RunTimes, Timestamp)>,
     pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
     pub(super) dead_letters: BTreeMap<DeliveryId, DeadLetter>,
 }

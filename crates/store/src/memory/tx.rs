@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, SetId, Shape, ShapeId,
-    Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, RunTimes, SetId,
+    Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use super::data::{Data, queue_key};
@@ -354,6 +354,25 @@ impl Tx for Data {
 
     async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()> {
         self.dead_letters.retain(|id, _| !letters.contains(id));
+        Ok(())
+    }
+
+    async fn run_times(&mut self, series: &[String]) -> Done<Vec<(String, RunTimes)>> {
+        let known = |series: &String| Some((series.clone(), self.run_times.get(series)?.0));
+        Ok(series.iter().filter_map(known).collect())
+    }
+
+    async fn put_run_times(&mut self, times: &[(String, RunTimes)], at: Timestamp) -> Done<()> {
+        self.run_times.extend(times.iter().map(|(series, times)| (series.clone(), (*times, at))));
+        Ok(())
+    }
+
+    async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
+        let old = self.run_times.iter().filter(|(_, (_, at))| *at < before);
+        let old: Vec<String> = old.map(|(series, _)| series.clone()).take(limit).collect();
+        for series in old {
+            self.run_times.remove(&series);
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::order::{refused, resolve, sorted};
 use super::shapes::name_shapes;
 use super::{Found, Taken};
 use crate::command::{NewJob, Submit};
+use crate::engine::history;
 use crate::engine::work::Work;
 use crate::error::StoreError;
 use crate::tx::{Edge, Tx};
@@ -224,6 +225,7 @@ impl Intake {
             return Ok(());
         }
         name_shapes(work, &mut self.jobs).await?;
+        history::expect(work, &mut self.jobs).await?;
         for job in &mut self.jobs {
             job.rank = work.policy.rank_of(job);
         }
