@@ -104,6 +104,10 @@ pub enum EventKind {
     RoomMade {
         by: Vec<Unit>,
     },
+    /// It has waited for so long that it, with all of its gang, goes first.
+    Pinned {
+        waited: Span,
+    },
     /// The process of a task that was told to stop is gone; its gang is judged when all are.
     Drained {
         epoch: u32,
@@ -134,7 +138,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 23] = [
+    pub const NAMES: [&'static str; 24] = [
         "submitted",
         "unblocked",
         "due",
@@ -152,6 +156,7 @@ impl EventKind {
         "reserved",
         "unreserved",
         "room_made",
+        "pinned",
         "drained",
         "checkpoint_saved",
         "worker_registered",
@@ -180,6 +185,7 @@ impl EventKind {
             Self::Reserved { .. } => "reserved",
             Self::Unreserved { .. } => "unreserved",
             Self::RoomMade { .. } => "room_made",
+            Self::Pinned { .. } => "pinned",
             Self::Drained { .. } => "drained",
             Self::CheckpointSaved { .. } => "checkpoint_saved",
             Self::WorkerRegistered => "worker_registered",

@@ -10,7 +10,7 @@ use crate::kept_room::Unit;
 use crate::phase::Status;
 use crate::quota_room::{QuotaRoom, ShareOf};
 use crate::resources::Shortfall;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// One true reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +65,12 @@ pub enum Reason {
     Foreseen { workers: u32, at: Option<Timestamp> },
     /// The round of its gang that is under way does without it.
     Spared { gang: GangId },
-    /// Jobs that go first: higher priority, or the same and older.
+    /// Jobs that go first: of a smaller rank, or of the same and older.
     Ahead { jobs: u64 },
+    /// It has had so much service that those of its priority which have had less go first.
+    Level { level: u8, served: Span },
+    /// It has waited for so long that it goes first among those of its priority.
+    Pinned { since: Timestamp },
     /// Not waiting: it runs.
     Running { worker: Option<WorkerId>, since: Option<Timestamp> },
     /// Told to stop; the process may still be alive.
@@ -105,6 +109,8 @@ impl Reason {
             Self::Foreseen { .. } => "foreseen",
             Self::Spared { .. } => "spared",
             Self::Ahead { .. } => "ahead",
+            Self::Level { .. } => "level",
+            Self::Pinned { .. } => "pinned",
             Self::Running { .. } => "running",
             Self::Stopping { .. } => "stopping",
             Self::Ended { .. } => "ended",
@@ -118,6 +124,16 @@ impl Reason {
         match self {
             Self::Ahead { jobs: 1 } => f.write_str("1 job goes first"),
             Self::Ahead { jobs } => write!(f, "{jobs} jobs go first"),
+            Self::Level { level, served } => write!(
+                f,
+                "it has run for {} and is on level {level} of service: those of its priority on a lower level go first",
+                hours(*served)
+            ),
+            Self::Pinned { since } => write!(
+                f,
+                "it waits since {} in all and is pinned: it goes first among those of its priority",
+                since.to_rfc3339()
+            ),
             Self::Running { worker: Some(worker), .. } => write!(f, "it is running on {worker}"),
             Self::Running { worker: None, .. } => f.write_str("it is running"),
             Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
@@ -194,11 +210,19 @@ impl fmt::Display for Reason {
                 f,
                 "there is room for its {tasks} tasks on {workers} workers; it starts with the next round of placement"
             ),
-            Self::Ahead { .. } | Self::Running { .. } | Self::Stopping { .. } | Self::Ended { .. } => {
-                self.write_standing(f)
-            }
+            Self::Ahead { .. }
+            | Self::Level { .. }
+            | Self::Pinned { .. }
+            | Self::Running { .. }
+            | Self::Stopping { .. }
+            | Self::Ended { .. } => self.write_standing(f),
         }
     }
+}
+
+fn hours(span: Span) -> String {
+    let minutes = span.as_micros() / 60_000_000;
+    format!("{}h{:02}m", minutes / 60, minutes % 60)
 }
 
 fn count(workers: u32) -> String {

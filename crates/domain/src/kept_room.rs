@@ -78,10 +78,15 @@ pub struct Entrant<'a> {
 }
 
 impl KeptRoom {
+    /// The place in the line of the unit that it is kept for.
+    pub const fn turn(&self) -> Turn {
+        Turn::new(self.rank, self.seq)
+    }
+
     /// Whether the entrant need not care: the room is its own, it goes first, or it is gone in time.
     pub fn is_open_to(&self, entrant: &Entrant<'_>) -> bool {
         let in_time = entrant.ends.zip(self.until).is_some_and(|(ends, until)| ends <= until);
-        self.unit == entrant.unit || entrant.turn < Turn::new(self.rank, self.seq) || in_time
+        self.unit == entrant.unit || entrant.turn < self.turn() || in_time
     }
 
     pub fn admits(&self, entrant: &Entrant<'_>) -> bool {

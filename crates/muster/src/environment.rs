@@ -17,6 +17,7 @@ pub(crate) const PORT: &str = "MUSTER_PORT";
 pub(crate) const WORKERS: &str = "MUSTER_WORKERS";
 pub(crate) const DB_DRIVER: &str = "MUSTER_DB_DRIVER";
 pub(crate) const DB_URL: &str = "MUSTER_DB_URL";
+pub(crate) const POLICY: &str = "MUSTER_POLICY";
 pub(crate) const DRAIN_TIMEOUT: &str = "MUSTER_DRAIN_TIMEOUT";
 pub(crate) const LOG: &str = "MUSTER_LOG";
 pub(crate) const CPUS: &str = "MUSTER_CPUS";
@@ -43,7 +44,7 @@ pub(crate) fn user() -> Option<String> {
 }
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 26] = [
+pub(crate) const READ: [Variable; 27] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -52,6 +53,7 @@ pub(crate) const READ: [Variable; 26] = [
     Variable { name: WORKERS, help: "`muster up`: how many jobs run at the same time." },
     Variable { name: DB_DRIVER, help: "`muster up`: sqlite, postgres or memory." },
     Variable { name: DB_URL, help: "`muster up`: the file or the URL of the database." },
+    Variable { name: POLICY, help: "`muster up`: who goes first and who may pass." },
     Variable {
         name: DRAIN_TIMEOUT,
         help: "`muster up`: how long running jobs may take to finish at the end.",

@@ -51,13 +51,14 @@ impl UpSettings {
 /// What was said to us, said to a scheduler.
 fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
     let port = args.port.map(|port| port.to_string());
-    let values: [(&str, Option<OsString>); 6] = [
+    let values: [(&str, Option<OsString>); 7] = [
         ("config", config.map(Into::into)),
         ("data-dir", args.data_dir.as_ref().map(Into::into)),
         ("port", port.map(Into::into)),
         ("listen", args.listen.as_ref().map(Into::into)),
         ("db-driver", args.db_driver.as_ref().map(Into::into)),
         ("db-url", args.db_url.as_ref().map(Into::into)),
+        ("policy", args.policy.as_ref().map(Into::into)),
     ];
     let mut arguments = vec![OsString::from("muster up")];
     for (name, value) in values {

@@ -9,6 +9,8 @@ use std::collections::{HashMap, HashSet};
 use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Topology, Turn, Unit, WorkerId};
 
 use crate::fit::{Room, WorkerView};
+use crate::place::first_holder;
+use crate::policy::{Policy, turn_in_passing};
 use crate::quota::Ledger;
 use crate::score::{self, Key, Scoring};
 use crate::share::{Contender, Turns};
@@ -98,14 +100,19 @@ pub fn place_gangs(
     limits: &[u32],
     ledger: Option<&Ledger>,
     gangs: &[GangCandidate],
-    scoring: Scoring,
+    policy: &Policy,
 ) -> Vec<GangPlacement> {
-    let mut pass = Pass::new(workers, limits, scoring);
+    let mut pass = Pass::new(workers, limits, policy.scoring);
     if let Some(ledger) = ledger {
-        return in_turn(pass, ledger.clone(), gangs);
+        return in_turn(pass, ledger.clone(), gangs, policy.is_fair());
     }
     let mut line: Vec<usize> = (0..gangs.len()).collect();
-    line.sort_by_key(|index| gangs[*index].key());
+    let (holder, passing) = (first_holder(workers), policy.passing());
+    line.sort_by_key(|index| {
+        let gang = &gangs[*index];
+        let behind = holder.is_some_and(|holder| holder <= gang.key().0);
+        (turn_in_passing(passing, behind, gang.ends), gang.key())
+    });
     line.into_iter()
         .filter_map(|candidate| {
             let workers = pass.place(&gangs[candidate], u32::MAX)?;
@@ -115,7 +122,12 @@ pub fn place_gangs(
 }
 
 /// Places gangs queue by queue, each as far as the quota of its queue goes.
-fn in_turn<'a>(mut pass: Pass<'a>, mut ledger: Ledger, gangs: &'a [GangCandidate]) -> Vec<GangPlacement> {
+fn in_turn<'a>(
+    mut pass: Pass<'a>,
+    mut ledger: Ledger,
+    gangs: &'a [GangCandidate],
+    fair: bool,
+) -> Vec<GangPlacement> {
     let seats: Vec<usize> =
         gangs.iter().map(|gang| gang.seat.unwrap_or_else(|| ledger.seat_or_add(None))).collect();
     let contender = |(gang, seat): (&GangCandidate, &usize)| {
@@ -130,7 +142,7 @@ fn in_turn<'a>(mut pass: Pass<'a>, mut ledger: Ledger, gangs: &'a [GangCandidate
             jobs: gang.tasks,
         }
     };
-    let mut turns = Turns::new(gangs.iter().zip(&seats).map(contender).collect());
+    let mut turns = Turns::new(gangs.iter().zip(&seats).map(contender).collect(), fair);
     let mut placements = Vec::new();
     while let Some(candidate) = turns.next(&ledger, |_| false) {
         let (gang, seat) = (&gangs[candidate], seats[candidate]);

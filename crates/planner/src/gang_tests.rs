@@ -50,7 +50,7 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
 
 /// Which gangs are placed (by age) and where.
 fn placed(workers: &[WorkerView], gangs: &[GangCandidate]) -> Vec<(u64, Vec<String>)> {
-    named(workers, gangs, &place_gangs(workers, &[], None, gangs, Scoring::BestFit))
+    named(workers, gangs, &place_gangs(workers, &[], None, gangs, &Policy::default()))
 }
 
 fn named(
@@ -114,7 +114,13 @@ fn the_smallest_workers_that_fit_are_taken_and_tasks_follow_their_names() {
     let sizes = [("d", 9000), ("c", 4000), ("b", 5000), ("a", 20_000)];
     let cluster: Vec<WorkerView> = sizes.iter().map(|(name, size)| worker(name, vram(*size))).collect();
     assert_eq!(placed(&cluster, &[gang(1, 2, vram(4500))]), [(1, names(&["b", "d"]))]);
-    let spread = place_gangs(&cluster, &[], None, &[gang(1, 2, vram(4500))], Scoring::Spread);
+    let spread = place_gangs(
+        &cluster,
+        &[],
+        None,
+        &[gang(1, 2, vram(4500))],
+        &Policy { scoring: Scoring::Spread, ..Policy::default() },
+    );
     assert_eq!(named(&cluster, &[gang(1, 2, vram(4500))], &spread), [(1, names(&["a", "b"]))]);
 }
 
@@ -166,7 +172,7 @@ fn limits_count_every_task_and_are_shared_by_the_gangs_of_a_pass() {
     let limited = |seq, tasks| GangCandidate { limits: vec![0], ..gang(seq, tasks, vram(1)) };
     let cluster = workers(9, 8000);
     let seqs = |gangs: &[GangCandidate], limits: &[u32]| -> Vec<(u64, usize)> {
-        let placements = place_gangs(&cluster, limits, None, gangs, Scoring::BestFit);
+        let placements = place_gangs(&cluster, limits, None, gangs, &Policy::default());
         placements.iter().map(|p| (gangs[p.candidate].seq, p.workers.len())).collect()
     };
     assert_eq!(seqs(&[limited(1, 3), limited(2, 2), limited(3, 2)], &[5]), [(1, 3), (2, 2)]);
@@ -190,7 +196,7 @@ fn a_thousand_gangs_on_ten_thousand_workers_are_one_short_pass() {
             GangCandidate { per_worker: 1 + (seq % 3) as u32, ..gang(seq, 8 + (seq % 64) as u32, need) }
         })
         .collect();
-    let placements = place_gangs(&cluster, &[], None, &gangs, Scoring::BestFit);
+    let placements = place_gangs(&cluster, &[], None, &gangs, &Policy::default());
     assert_eq!(placements.len(), 500);
 }
 
@@ -337,7 +343,7 @@ proptest! {
             gang.requirement.resources = needs[index % needs.len()].clone();
         }
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let placements = place_gangs(&cluster, &limits, None, &gangs, scoring);
+        let placements = place_gangs(&cluster, &limits, None, &gangs, &Policy { scoring, ..Policy::default() });
         check(&cluster, &limits, &gangs, &placements)?;
     }
 
@@ -353,7 +359,7 @@ proptest! {
     ) {
         let gangs = numbered(gangs);
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, scoring));
+        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, &Policy { scoring, ..Policy::default() }));
         prop_assert_eq!(by_name(&cluster), by_name(&shuffled));
     }
 }

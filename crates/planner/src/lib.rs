@@ -22,6 +22,7 @@ mod quota_check;
 mod reclaim;
 mod score;
 mod share;
+mod strict;
 mod topology;
 
 pub use devices::Devices;

@@ -30,10 +30,14 @@ impl Candidate {
         (self.rank, self.seq, self.id)
     }
 
+    pub const fn turn(&self) -> Turn {
+        Turn::new(self.rank, self.seq)
+    }
+
     pub fn entrant(&self) -> Entrant<'_> {
         Entrant {
             unit: Unit::Job(self.id),
-            turn: Turn::new(self.rank, self.seq),
+            turn: self.turn(),
             need: &self.requirement.resources,
             ends: self.ends,
         }

@@ -12,10 +12,11 @@ use muster_domain::{KeptRoom, Timestamp, Unit};
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
 use crate::make_room::{Incoming, MadeRoom, Scene, Tenant, make_room, size};
-use crate::policy::{Allowance, Cause, Policy, cost};
+use crate::policy::{Allowance, Cause, Passing, Policy, cost};
 use crate::prospect::{Occupant, prospect};
 use crate::quota::Ledger;
 use crate::reclaim::Stake;
+use crate::strict;
 
 /// A unit that waits, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,14 @@ pub struct Outlook {
 pub fn outlook(sight: Sight<'_>, waiting: &[Waiting], policy: Policy, now: Timestamp) -> Outlook {
     let mut line: Vec<&Waiting> = waiting.iter().collect();
     line.sort_by_key(|waiting| waiting.unit.key());
+    match policy.passing() {
+        Passing::Everybody => return Outlook::default(),
+        Passing::Nobody => {
+            let rooms = strict::all_room(sight.workers, sight.occupants, &line, policy);
+            return Outlook { rooms, ..Outlook::default() };
+        }
+        Passing::InOrder | Passing::ShortestFirst => {}
+    }
     let mut look = Look::new(sight, policy, now);
     for waiting in line {
         look.consider(waiting);
@@ -110,7 +119,7 @@ impl<'a> Look<'a> {
             now,
             found: Outlook { allowance: sight.allowance, ..Outlook::default() },
         };
-        if policy.preempt {
+        if policy.preempts() {
             look.tenants = look.who_may_stop();
         }
         look

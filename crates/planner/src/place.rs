@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use muster_domain::{Grant, Requirement, WorkerId};
+use muster_domain::{Grant, KeptRoom, Requirement, Turn, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::order::Candidate;
+use crate::policy::{Policy, turn_in_passing};
 use crate::quota::Ledger;
 use crate::score::{self, Scoring};
 use crate::share::{Contender, Turns};
@@ -33,14 +34,20 @@ pub struct Placement {
 
 /// Places as many candidates as the asking workers take: most important first, or in turn by queue where a
 /// ledger is kept.
-pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
-    let mut pass = Pass::new(view, scoring);
+pub fn place(view: &View, policy: &Policy) -> Vec<Placement> {
+    let mut pass = Pass::new(view, policy.scoring);
     if let Some(ledger) = &view.ledger {
-        pass.in_turn(ledger.clone());
+        pass.in_turn(ledger.clone(), policy.is_fair());
         return pass.placements;
     }
     let mut order: Vec<usize> = (0..view.candidates.len()).collect();
-    order.sort_by_key(|index| view.candidates[*index].key());
+    let holder = first_holder(&view.workers);
+    let passing = policy.passing();
+    order.sort_by_key(|index| {
+        let candidate = &view.candidates[*index];
+        let behind = holder.is_some_and(|holder| holder <= candidate.turn());
+        (turn_in_passing(passing, behind, candidate.ends), candidate.key())
+    });
     for index in order {
         if pass.wanted == 0 {
             break;
@@ -48,6 +55,11 @@ pub fn place(view: &View, scoring: Scoring) -> Vec<Placement> {
         pass.try_place(index);
     }
     pass.placements
+}
+
+/// The place in the line of the first unit that room is kept for.
+pub(crate) fn first_holder(workers: &[WorkerView]) -> Option<Turn> {
+    workers.iter().filter_map(|worker| worker.kept.as_ref()).map(KeptRoom::turn).min()
 }
 
 /// What is left while the pass goes on.
@@ -79,7 +91,7 @@ impl<'v> Pass<'v> {
     }
 
     /// Places each whose turn it is, within the quota of its queue.
-    fn in_turn(&mut self, mut ledger: Ledger) {
+    fn in_turn(&mut self, mut ledger: Ledger, fair: bool) {
         let view = self.view;
         let seats: Vec<usize> =
             view.candidates.iter().map(|c| c.seat.unwrap_or_else(|| ledger.seat_or_add(None))).collect();
@@ -92,7 +104,7 @@ impl<'v> Pass<'v> {
             jobs: 1,
         };
         let needs: Vec<Contender> = view.candidates.iter().zip(&seats).map(contender).collect();
-        let mut turns = Turns::new(needs.clone());
+        let mut turns = Turns::new(needs.clone(), fair);
         // Quotas only shrink during a pass too.
         let mut spent: HashSet<(usize, &Requirement, bool)> = HashSet::new();
         while self.wanted > 0 {
@@ -152,11 +164,12 @@ fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use muster_domain::{Device, Dimension, JobId, Queue, QueueName, Resources, WorkerId};
+    use muster_domain::{Device, Dimension, JobId, Queue, QueueName, Resources, Timestamp, WorkerId};
     use proptest::prelude::*;
 
     use super::*;
     use crate::devices::Devices;
+    use crate::policy::PolicyName;
 
     fn need(memory_mb: u64) -> Requirement {
         Requirement { resources: Resources { memory_mb, ..Resources::default() }, ..Requirement::default() }
@@ -192,7 +205,7 @@ mod tests {
     }
 
     fn placed(view: &View) -> Vec<(u64, String)> {
-        place(view, Scoring::BestFit)
+        place(view, &Policy::default())
             .into_iter()
             .map(|p| {
                 (view.candidates[p.candidate].seq, view.workers[p.worker].id.clone().unwrap().into_string())
@@ -207,6 +220,55 @@ mod tests {
         let view = View { workers: vec![worker("w", 100, 3)], candidates, ..View::default() };
         let order: Vec<u64> = placed(&view).into_iter().map(|(seq, _)| seq).collect();
         assert_eq!(order, [2, 3, 1]);
+    }
+
+    #[test]
+    fn those_that_pass_are_tried_shortest_first_where_the_policy_says_so() {
+        let unit = muster_domain::Unit::Job(JobId::from_random([9; 16]));
+        let at = |secs: u32| Timestamp::default() + muster_domain::Span::from_secs(secs);
+        let kept = KeptRoom {
+            unit,
+            priority: 0,
+            rank: 0,
+            seq: 2,
+            tasks: 1,
+            resources: Resources::default(),
+            until: Some(at(100)),
+            spare: Resources::default(),
+            spare_slots: None,
+        };
+        let keeps = WorkerView { kept: Some(kept), ..worker("w", 100, 3) };
+        let ends = |seq, secs| Candidate { ends: Some(at(secs)), ..candidate(seq, 0, 10) };
+        let candidates = vec![ends(1, 900), ends(3, 90), ends(4, 30), ends(5, 101), ends(6, 60)];
+        let view = View { workers: vec![keeps], candidates, ..View::default() };
+        let order = |name| -> Vec<u64> {
+            let placements = place(&view, &Policy::named(name));
+            placements.iter().map(|p| view.candidates[p.candidate].seq).collect()
+        };
+        assert_eq!(order(PolicyName::Muster), [1, 4, 6]);
+        assert_eq!(order(PolicyName::EasySjbf), [1, 4, 6]);
+        assert_eq!(order(PolicyName::Easy), [1, 3, 4]);
+    }
+
+    #[test]
+    fn a_quota_holds_under_every_policy_but_only_muster_lets_queues_take_turns() {
+        let terms = |nominal: u64| muster_domain::Terms {
+            parent: Some(QueueName::new("lab")),
+            nominal: Some([(Dimension::MemoryMb, nominal)].into_iter().collect()),
+            ..muster_domain::Terms::default()
+        };
+        let queue = |name: &str, nominal| Queue { terms: terms(nominal), ..Queue::new(QueueName::new(name)) };
+        let ledger = Ledger::new(&[queue("a", 20), queue("b", 20), Queue::new(QueueName::new("lab"))], &[]);
+        let of = |seat, seq| Candidate { seat: Some(seat), ..candidate(seq, 0, 10) };
+        let candidates = vec![of(0, 1), of(0, 2), of(0, 3), of(1, 4), of(1, 5)];
+        let view =
+            View { workers: vec![worker("w", 30, 9)], candidates, ledger: Some(ledger), ..View::default() };
+        let order = |name| -> Vec<u64> {
+            let placements = place(&view, &Policy::named(name));
+            placements.iter().map(|p| view.candidates[p.candidate].seq).collect()
+        };
+        assert_eq!(order(PolicyName::Muster), [1, 2, 4], "its own before what is borrowed");
+        assert_eq!(order(PolicyName::Greedy), [1, 2, 3], "in the order of submission, what is lent included");
     }
 
     #[test]
@@ -300,7 +362,7 @@ mod tests {
 
     fn granted(view: &View) -> Vec<(u64, String, Option<Grant>)> {
         let name = |p: &Placement| view.workers[p.worker].id.clone().unwrap().into_string();
-        let placements = place(view, Scoring::BestFit);
+        let placements = place(view, &Policy::default());
         placements.into_iter().map(|p| (view.candidates[p.candidate].seq, name(&p), p.devices)).collect()
     }
 
@@ -366,7 +428,8 @@ mod tests {
             let candidates: Vec<Candidate> = jobs.iter().enumerate()
                 .map(|(i, (memory, priority))| candidate(i as u64, *priority, *memory)).collect();
             let view = View { workers, candidates, ..View::default() };
-            let placements = place(&view, if spread { Scoring::Spread } else { Scoring::BestFit });
+            let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
+            let placements = place(&view, &Policy { scoring, ..Policy::default() });
             let mut after = view.workers.clone();
             let mut taken = HashSet::new();
             for p in &placements {

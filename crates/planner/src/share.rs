@@ -113,12 +113,13 @@ pub struct Turns {
 }
 
 impl Turns {
-    pub fn new(work: Vec<Contender>) -> Self {
+    /// Queues take turns only where that is `fair`; otherwise all work stands in one line.
+    pub fn new(work: Vec<Contender>, fair: bool) -> Self {
         let mut order: Vec<usize> = (0..work.len()).collect();
         order.sort_by_key(|at| (work[*at].rank, work[*at].age));
         let mut lanes: BTreeMap<usize, VecDeque<usize>> = BTreeMap::new();
         for at in order {
-            lanes.entry(work[at].seat).or_default().push_back(at);
+            lanes.entry(if fair { work[at].seat } else { 0 }).or_default().push_back(at);
         }
         Self { work, lanes }
     }
@@ -133,7 +134,8 @@ impl Turns {
         self.lanes.retain(|_, lane| !lane.is_empty());
         let heads: Vec<usize> = self.lanes.values().filter_map(|lane| lane.front().copied()).collect();
         let first = self.first(ledger, heads)?;
-        self.lanes.get_mut(&self.work[first].seat)?.pop_front()
+        let lane = self.lanes.values_mut().find(|lane| lane.front() == Some(&first))?;
+        lane.pop_front()
     }
 
     fn first(&self, ledger: &Ledger, heads: Vec<usize>) -> Option<usize> {

@@ -41,7 +41,7 @@ fn work(ledger: &Ledger, queue: &str, priority: i32, age: u64, amount: u64) -> C
 
 /// Starts everything in turn; the queues in the order in which they came.
 fn order(mut ledger: Ledger, all: &[Contender]) -> String {
-    let mut turns = Turns::new(all.to_vec());
+    let mut turns = Turns::new(all.to_vec(), true);
     let mut order = String::new();
     while let Some(at) = turns.next(&ledger, |_| false) {
         ledger.take(all[at].seat, &all[at].need, false, 1);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::explain_gang::explain_gang;
 use crate::gang::{GangPlacement, place_gangs};
-use crate::score::Scoring;
+use crate::policy::Policy;
 
 fn worker(name: &str, slots: u32, labels: &[(&str, &str)]) -> WorkerView {
     WorkerView {
@@ -40,7 +40,7 @@ fn gang(tasks: u32, per_worker: u32, topology: Option<(TopologyMode, bool)>) -> 
 }
 
 fn place(workers: &[WorkerView], gang: &GangCandidate) -> Option<Vec<usize>> {
-    let rules = Scoring::BestFit;
+    let rules = &Policy::default();
     let placed = place_gangs(workers, &[], None, std::slice::from_ref(gang), rules);
     placed.into_iter().next().map(|GangPlacement { workers, .. }| workers)
 }

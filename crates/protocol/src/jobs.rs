@@ -407,6 +407,17 @@ pub struct Job {
     /// False for a job that is never stopped in favour of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
+    /// Seconds for which it has run, over all attempts; left out while it has not. In lists and events without
+    /// the attempt that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_seconds: Option<f64>,
+    /// Its level of service by then, 0 to 2: those of its priority on a lower level go first. Only where one job or
+    /// one gang is asked for, and only with the policy `muster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u8>,
+    /// It has waited for so long that it goes first among those of its priority, and is not stopped for its level.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// Only in the answer to a claim of a gang task: who its peers are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangAssignment>,

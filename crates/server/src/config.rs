@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use muster_domain::DeliveryPolicy;
 use muster_domain::limits::Timeouts;
+use muster_store::engine::Policy;
 
 use crate::clock::Clock;
 
@@ -136,6 +137,8 @@ pub struct ServerConfig {
     /// How long open requests may take to finish at shutdown.
     pub drain_timeout: Duration,
     pub webhooks: WebhookConfig,
+    /// The policy that the store was given, to tell people about.
+    pub policy: Policy,
     pub limits: Limits,
     /// What tells it the time: the machine's clock, but in simulations.
     pub clock: Clock,
@@ -167,6 +170,7 @@ impl Default for ServerConfig {
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
+            policy: Policy::default(),
             limits: Limits::default(),
             clock: Clock::of_this_machine(),
         }

@@ -93,6 +93,7 @@ pub(crate) fn note(event: &Event) {
         | EventKind::Reserved { .. }
         | EventKind::Unreserved { .. }
         | EventKind::RoomMade { .. }
+        | EventKind::Pinned { .. }
         | EventKind::Drained { .. }
         | EventKind::Cancelled { .. }
         | EventKind::CheckpointSaved { .. }

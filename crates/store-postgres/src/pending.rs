@@ -70,6 +70,55 @@ impl PostgresTx {
         self.remember_all(row::read_jobs(&rows)?)
     }
 
+    pub(crate) async fn select_line_heads(&mut self, limit: usize) -> Done<Vec<Job>> {
+        let sql = format!(
+            "{}, line (shape, rank) AS ( \
+                SELECT hop.shape, (SELECT jobs.rank FROM jobs WHERE status = 'pending' \
+                    AND jobs.shape = hop.shape AND gang_id IS NULL ORDER BY jobs.rank LIMIT 1) \
+                FROM hop WHERE hop.shape IS NOT NULL \
+                UNION ALL \
+                SELECT line.shape, (SELECT jobs.rank FROM jobs WHERE status = 'pending' \
+                    AND jobs.shape = line.shape AND jobs.rank > line.rank AND gang_id IS NULL \
+                    ORDER BY jobs.rank LIMIT 1) \
+                FROM line WHERE line.rank IS NOT NULL) \
+             SELECT jobs.* FROM line CROSS JOIN LATERAL ( \
+                 SELECT {JOB_COLUMNS} FROM jobs WHERE status = 'pending' AND jobs.shape = line.shape \
+                     AND jobs.rank = line.rank AND gang_id IS NULL ORDER BY jobs.rank, jobs.seq LIMIT 1) AS jobs \
+             LIMIT $1",
+            hop("AND gang_id IS NULL")
+        );
+        let rows = self.query("read the heads of lines", &sql, &[&sql_limit(limit)]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
+    pub(crate) async fn select_pinned(&mut self) -> Done<Vec<Job>> {
+        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE pinned ORDER BY seq");
+        let rows = self.query("read pinned jobs", &sql, &[]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
+    /// Goes over the numbers of all jobs, piece by piece: only a change of the policy asks for it.
+    pub(crate) async fn select_unfinished_after(&mut self, seq: u64, limit: usize) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs WHERE done_at IS NULL AND seq > $1 ORDER BY seq LIMIT $2"
+        );
+        let rows = self.query("read unfinished jobs", &sql, &[&(seq as i64), &sql_limit(limit)]).await?;
+        self.remember_all(row::read_jobs(&rows)?)
+    }
+
+    pub(crate) async fn select_ranked_by(&mut self) -> Done<Option<String>> {
+        const OPERATION: &str = "read the rule of ranks";
+        let rows = self.query(OPERATION, "SELECT value FROM secrets WHERE name = 'ranks'", &[]).await?;
+        rows.first().map(|row| row.try_get(0)).transpose().map_err(during(OPERATION))
+    }
+
+    pub(crate) async fn write_ranked_by(&mut self, rule: &str) -> Done<()> {
+        let sql = "INSERT INTO secrets (name, value) VALUES ('ranks', $1) \
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        self.execute("note the rule of ranks", sql, &[&rule]).await?;
+        Ok(())
+    }
+
     pub(crate) async fn count_before(&mut self, job: &Job) -> Done<u64> {
         const OPERATION: &str = "count jobs ahead";
         let sql = format!(

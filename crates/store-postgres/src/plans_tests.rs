@@ -56,6 +56,9 @@ async fn check(mut tx: PostgresTx) {
     let shapes = [ShapeId(0), ShapeId(1)];
     assert_eq!(reads_at_most!(20, tx.lock_heads(&shapes, 5)).len(), 10);
     assert_eq!(reads_at_most!(20, tx.heads(&shapes)).len(), 2);
+    assert_eq!(reads_at_most!(20, tx.line_heads(10)).len(), 3);
+    assert_eq!(reads_at_most!(0, tx.pinned_jobs()).len(), 0);
+    assert_eq!(reads_at_most!(10, tx.unfinished_after(1, 3)).len(), 3);
     reads_at_most!(0, tx.jobs_by_key(&["k".to_owned()]));
     reads_at_most!(2, tx.shapes(&shapes));
     assert_eq!(reads_at_most!(40, tx.usage(&workers)).iter().map(|usage| usage.jobs).sum::<u32>(), 20);

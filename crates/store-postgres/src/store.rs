@@ -96,7 +96,7 @@ impl PostgresStore {
             | Query::WaitingByUser(_) => Scope::Snapshot,
         };
         let mut tx = PostgresTx::new(self.client("read").await?, scope);
-        let reply = engine::read(&mut tx, query).await;
+        let reply = engine::read(&mut tx, self.policy, query).await;
         tx.roll_back().await;
         reply
     }

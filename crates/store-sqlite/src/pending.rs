@@ -4,6 +4,7 @@ use muster_domain::{Job, Shape, ShapeId};
 use rusqlite::params;
 
 use crate::error::during;
+use crate::held::sql_limit;
 use crate::row::{self, JOB_COLUMNS, to_json};
 use crate::tx::{Done, SqliteTx};
 
@@ -58,6 +59,60 @@ impl SqliteTx<'_> {
         )?;
         self.remember_all(&jobs);
         Ok(jobs)
+    }
+
+    pub(crate) fn select_line_heads(&mut self, limit: usize) -> Done<Vec<Job>> {
+        let sql = format!(
+            "{}, line (shape, rank) AS ( \
+                SELECT shape, (SELECT min(rank) FROM jobs \
+                    WHERE status = 'pending' AND jobs.shape = hop.shape AND gang_id IS NULL) \
+                FROM hop WHERE shape IS NOT NULL \
+                UNION ALL \
+                SELECT shape, (SELECT min(rank) FROM jobs WHERE status = 'pending' AND jobs.shape = line.shape \
+                    AND jobs.rank > line.rank AND gang_id IS NULL) \
+                FROM line WHERE rank IS NOT NULL) \
+             SELECT {JOB_COLUMNS} FROM line CROSS JOIN jobs ON jobs.seq = (SELECT seq FROM jobs AS other \
+                WHERE other.status = 'pending' AND other.shape = line.shape AND other.rank = line.rank \
+                    AND other.gang_id IS NULL ORDER BY other.seq LIMIT 1) \
+             WHERE line.rank IS NOT NULL LIMIT ?1",
+            hop("AND gang_id IS NULL")
+        );
+        let jobs = self.rows("read the heads of lines", &sql, [sql_limit(limit)], row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
+    pub(crate) fn select_pinned(&mut self) -> Done<Vec<Job>> {
+        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_pinned WHERE pinned = 1");
+        let jobs = self.rows("read pinned jobs", &sql, [], row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
+    pub(crate) fn select_unfinished_after(&mut self, seq: u64, limit: usize) -> Done<Vec<Job>> {
+        let sql = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_unfinished \
+             WHERE done_at IS NULL AND seq > ?1 ORDER BY seq LIMIT ?2"
+        );
+        let after = [seq as i64, sql_limit(limit)];
+        let jobs = self.rows("read unfinished jobs", &sql, after, row::read_job)?;
+        self.remember_all(&jobs);
+        Ok(jobs)
+    }
+
+    pub(crate) fn select_ranked_by(&self) -> Done<Option<String>> {
+        const OPERATION: &str = "read the rule of ranks";
+        let found = self.rows(OPERATION, "SELECT value FROM secrets WHERE name = 'ranks'", [], |row| {
+            row.get::<_, String>(0).map_err(during(OPERATION))
+        })?;
+        Ok(found.into_iter().next())
+    }
+
+    pub(crate) fn write_ranked_by(&self, rule: &str) -> Done<()> {
+        const OPERATION: &str = "note the rule of ranks";
+        let sql = "INSERT OR REPLACE INTO secrets (name, value) VALUES ('ranks', ?1)";
+        self.statement(OPERATION, sql)?.execute([rule]).map_err(during(OPERATION))?;
+        Ok(())
     }
 
     pub(crate) fn count_before(&self, job: &Job) -> Done<u64> {

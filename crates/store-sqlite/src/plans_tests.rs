@@ -34,6 +34,11 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     assert_eq!(tx.pending_shapes().await?.len(), 1);
     assert_eq!(tx.lock_heads(&[shape], 5).await?.len(), 1);
     assert_eq!(tx.heads(&[shape]).await?.len(), 1);
+    assert_eq!(tx.line_heads(5).await?.len(), 1);
+    assert_eq!(tx.pinned_jobs().await?.len(), 0);
+    assert_eq!(tx.unfinished_after(0, 5).await?.len(), 2);
+    tx.note_ranked_by("x").await?;
+    assert_eq!(tx.ranked_by().await?.as_deref(), Some("x"));
     assert_eq!(tx.dependants(&ids).await?.len(), 1);
     tx.lock_jobs(&ids).await?;
     tx.jobs_by_key(&["k".to_owned()]).await?;
@@ -124,7 +129,8 @@ async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
 /// The steps of a statement that go over a table of jobs, edges or events without an index that is made
 /// for a part of it.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
-    const PARTIAL: [&str; 13] = [
+    const PARTIAL: [&str; 14] = [
+        "jobs_pinned",
         "jobs_gang",
         "jobs_gang_waiting",
         "jobs_gang_first",

@@ -92,8 +92,10 @@ impl Store for SqliteStore {
             | Query::Standings
             | Query::WaitingByUser(_) => &self.reader,
         };
-        let task =
-            move |connection: &Connection| connection::read(connection, |tx| ready(engine::read(tx, &query)));
+        let policy = self.policy;
+        let task = move |connection: &Connection| {
+            connection::read(connection, |tx| ready(engine::read(tx, policy, &query)))
+        };
         thread.call(task).boxed()
     }
 

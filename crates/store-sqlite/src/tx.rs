@@ -280,6 +280,26 @@ impl Tx for SqliteTx<'_> {
         self.select_heads(shapes, 1)
     }
 
+    async fn line_heads(&mut self, limit: usize) -> Done<Vec<Job>> {
+        self.select_line_heads(limit)
+    }
+
+    async fn pinned_jobs(&mut self) -> Done<Vec<Job>> {
+        self.select_pinned()
+    }
+
+    async fn unfinished_after(&mut self, seq: u64, limit: usize) -> Done<Vec<Job>> {
+        self.select_unfinished_after(seq, limit)
+    }
+
+    async fn ranked_by(&mut self) -> Done<Option<String>> {
+        self.select_ranked_by()
+    }
+
+    async fn note_ranked_by(&mut self, rule: &str) -> Done<()> {
+        self.write_ranked_by(rule)
+    }
+
     async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
         self.count_before(job)
     }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use muster_domain::{JobSpec, ReportKind, Span, Status};
 use muster_store::compliance::Stage;
+use muster_store::compliance::band::membership;
 use muster_store::compliance::stage::memory;
-use muster_store::engine::Policy;
-use muster_store::{Command, EventFilter, StoreError, StoreExt};
+use muster_store::engine::{Policy, PolicyName};
+use muster_store::{Command, EventFilter, Outcome, StoreError, StoreExt};
 use muster_store_sqlite::SqliteStore;
 
 fn open(path: &Path) -> Stage {
@@ -51,6 +52,49 @@ fn everything_survives_a_reopen() {
         let view = stage.store.job(running.id).await.unwrap().unwrap();
         assert_eq!(view.checkpoint.as_deref(), Some(bytes.as_slice()));
         assert_eq!(stage.status(done.id).await, Status::Done);
+        stage.check().await;
+    });
+}
+
+#[test]
+fn another_policy_ranks_what_waits_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    let open_with = |name| Stage::new(Arc::new(SqliteStore::open(&path, Policy::named(name)).unwrap()));
+    block_on(async {
+        let stage = open_with(PolicyName::Muster);
+        let mut jobs = Vec::new();
+        for (priority, seconds) in [(0, Some(30)), (5, None), (1, Some(10)), (9, Some(20))] {
+            let timeout = seconds.map(Span::from_secs);
+            jobs.push(stage.submit(JobSpec { priority, timeout, ..JobSpec::shell("x") }).await.id);
+        }
+        let gang = stage.submit_gang(JobSpec::shell("x"), membership(3)).await;
+        let rank = async |stage: &Stage| {
+            let mut after = 0;
+            loop {
+                match stage.one(Command::Rank { after, limit: 2 }).await.unwrap() {
+                    Outcome::Ranked { next: Some(next) } => after = next,
+                    Outcome::Ranked { next: None } => return,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        rank(&stage).await;
+        stage.store.close().await;
+        drop(stage);
+
+        let stage = open_with(PolicyName::Sjf);
+        assert_eq!(stage.claim().await.unwrap().id, jobs[3], "nobody has ranked anew yet");
+        rank(&stage).await;
+        assert_eq!(stage.claim().await.unwrap().id, jobs[2], "the shortest first");
+        assert!(stage.tasks(gang).await.iter().all(|task| task.rank == i64::MAX), "of unknown length");
+        stage.store.close().await;
+        drop(stage);
+
+        let stage = open_with(PolicyName::Fifo);
+        rank(&stage).await;
+        assert_eq!(stage.claim().await.unwrap().id, jobs[0]);
+        assert_eq!(stage.claim().await.unwrap().id, jobs[1]);
         stage.check().await;
     });
 }

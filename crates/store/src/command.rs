@@ -291,6 +291,12 @@ pub enum Command {
     Sweep(Sweep),
     /// Place gangs that wait.
     Plan(PlanPass),
+    /// Write the ranks of unfinished jobs with a number greater than `after` anew, if they were written by
+    /// another policy.
+    Rank {
+        after: u64,
+        limit: usize,
+    },
     /// The secret that all schedulers on this store share; the proposal becomes it when there is none.
     Secret {
         proposal: Arc<str>,
@@ -394,6 +400,10 @@ pub enum Outcome {
     WorkerSeen,
     Swept(SweepSummary),
     Planned(PlanSummary),
+    /// Where the next piece begins; `None` when all ranks are those of the policy in force.
+    Ranked {
+        next: Option<u64>,
+    },
     Secret(Arc<str>),
     /// So many jobs, or empty sets, are gone.
     Removed(u32),
@@ -454,6 +464,7 @@ impl Wake {
             | EventKind::Held { .. }
             | EventKind::Claimed { .. }
             | EventKind::RoomMade { .. }
+            | EventKind::Pinned { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerOffline => {}

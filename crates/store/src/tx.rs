@@ -144,6 +144,15 @@ pub trait Tx {
     async fn lock_heads(&mut self, shapes: &[ShapeId], limit: usize) -> Done<Vec<Job>>;
     /// The first pending job outside gangs of each of these shapes, unlocked.
     async fn heads(&mut self, shapes: &[ShapeId]) -> Done<Vec<Job>>;
+    /// The first pending job outside gangs of each shape and rank, unlocked; no more than `limit`.
+    async fn line_heads(&mut self, limit: usize) -> Done<Vec<Job>>;
+    /// All jobs that are pinned, unlocked.
+    async fn pinned_jobs(&mut self) -> Done<Vec<Job>>;
+    /// Unfinished jobs with a number greater than `seq`, by number, unlocked.
+    async fn unfinished_after(&mut self, seq: u64, limit: usize) -> Done<Vec<Job>>;
+    /// What the ranks of jobs were written by, if that was noted.
+    async fn ranked_by(&mut self) -> Done<Option<String>>;
+    async fn note_ranked_by(&mut self, rule: &str) -> Done<()>;
     /// How many pending jobs go before this one: a smaller rank, or the same and a smaller `seq`.
     async fn count_ahead(&mut self, job: &Job) -> Done<u64>;
 

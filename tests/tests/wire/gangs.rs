@@ -39,7 +39,7 @@ fn next_placed(scheduler: &Scheduler, gangs: &[Gang]) -> Gang {
 
 for_each_store! {
     fn t13_big_ones_first_then_by_priority_then_by_age(store) {
-        let scheduler = Scheduler::start_with(store, Settings::default().set("gang-order", "largest-gang"));
+        let scheduler = Scheduler::start_with(store, Settings::default().set("policy", "largest-gang"));
         scheduler.register_many(4);
         let first = scheduler.submit_gang(4);
         scheduler.await_gang(&first, "reserved");

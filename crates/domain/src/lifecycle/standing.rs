@@ -27,5 +27,6 @@ impl Before {
         if let Some(since) = self.waiting_since.filter(|since| job.waiting_since() != Some(*since)) {
             job.waited = job.waited + now.since(since);
         }
+        job.pinned &= !job.is_terminal();
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct UpArgs {
     /// The file (sqlite) or URL (postgres) of the database [default: muster.db in the data directory]
     #[arg(long, value_name = "URL", env = environment::DB_URL, hide_env_values = true)]
     pub(crate) db_url: Option<String>,
+    #[arg(long, help = "Who goes first and who may pass: muster, or, to compare with, fifo, greedy, largest-gang, sjf, sjf-easy, easy or easy-sjbf [default: muster]", value_name = "NAME", env = environment::POLICY, hide_env_values = true)]
+    pub(crate) policy: Option<String>,
     /// How long running jobs may take to finish after Ctrl-C [default: 10s]
     #[arg(long, value_name = "TIME", env = environment::DRAIN_TIMEOUT, hide_env_values = true, value_parser = amounts::duration)]
     pub(crate) drain_timeout: Option<Duration>,

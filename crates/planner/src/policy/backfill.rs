@@ -31,6 +31,17 @@ impl Passing {
     }
 }
 
+/// Where one stands among those that are tried, before their ranks count: `behind` the holder of room the
+/// shortest may come first, and those of unknown length last.
+pub fn turn_in_passing(passing: Passing, behind: bool, ends: Option<Timestamp>) -> (bool, Timestamp) {
+    match passing {
+        Passing::ShortestFirst if behind => (true, ends.unwrap_or(Timestamp::from_micros(i64::MAX))),
+        Passing::ShortestFirst | Passing::Nobody | Passing::Everybody | Passing::InOrder => {
+            (false, Timestamp::default())
+        }
+    }
+}
+
 /// The longest that something may run from now on and still be gone when the holder starts. What ends at
 /// that very moment is gone by then.
 pub fn slack(now: Timestamp, start: Option<Timestamp>) -> Span {
@@ -50,6 +61,16 @@ mod tests {
             let fits = Span::from_secs(length) <= slack(at(now), Some(at(start)));
             prop_assert_eq!(fits, now + length <= start);
         }
+    }
+
+    #[test]
+    fn only_those_behind_the_holder_are_sorted_by_length_and_only_where_the_policy_says_so() {
+        let at = |secs| Some(Timestamp::default() + Span::from_secs(secs));
+        let turn = |behind, ends| turn_in_passing(Passing::ShortestFirst, behind, ends);
+        assert!(turn(false, None) < turn(true, at(1)));
+        assert!(turn(true, at(1)) < turn(true, at(2)) && turn(true, at(2)) < turn(true, None));
+        let in_order = |ends| turn_in_passing(Passing::InOrder, true, ends);
+        assert_eq!(in_order(at(1)), in_order(None));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod share;
 mod victims;
 
 pub use allowance::Allowance;
-pub use backfill::{Passing, slack};
+pub use backfill::{Passing, slack, turn_in_passing};
 pub use level::{LAST, Service};
 pub use name::{PolicyName, UnknownPolicy};
 pub use order::{Claim, Key, Standing, rank};

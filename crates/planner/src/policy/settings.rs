@@ -3,6 +3,7 @@
 use muster_domain::Span;
 use serde::{Deserialize, Serialize};
 
+use super::backfill::Passing;
 use super::name::PolicyName;
 use crate::score::Scoring;
 
@@ -43,6 +44,37 @@ pub struct Policy {
 impl Policy {
     pub fn named(name: PolicyName) -> Self {
         Self { name, ..Self::default() }
+    }
+
+    /// What happens behind a unit that does not fit.
+    pub fn passing(&self) -> Passing {
+        Passing::of(self.name)
+    }
+
+    /// Whether anything may be stopped for another: only `muster` knows who may stop whom.
+    pub fn preempts(&self) -> bool {
+        self.preempt && self.is_fair()
+    }
+
+    /// Whether queues take turns by their shares, and priorities and service count. The policies to compare
+    /// with have one line for all; what quotas forbid is forbidden with them too.
+    pub fn is_fair(&self) -> bool {
+        self.name == PolicyName::Muster
+    }
+
+    /// What ranks depend on besides jobs, in words: where two of them differ, ranks have to be written anew.
+    pub fn ranks_by(&self) -> String {
+        match self.name {
+            PolicyName::Muster => {
+                let (first, second) = (self.first_service.as_micros(), self.second_service.as_micros());
+                format!("{} {first} {second}", self.name)
+            }
+            PolicyName::Fifo | PolicyName::Greedy | PolicyName::Easy | PolicyName::EasySjbf => {
+                "age".to_owned()
+            }
+            PolicyName::Sjf | PolicyName::SjfEasy => "length".to_owned(),
+            PolicyName::LargestGang => "size".to_owned(),
+        }
     }
 }
 

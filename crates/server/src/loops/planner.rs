@@ -20,6 +20,8 @@ use crate::error::ApiError;
 
 /// Pending jobs that are looked at in one pass.
 const EXAMINED: usize = 1_000;
+/// Jobs that are ranked anew at a time.
+const RANKED: usize = 1_000;
 /// Gangs that are looked at in one pass.
 const GANGS: usize = 1_000;
 /// Passes are never closer together.
@@ -55,12 +57,14 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut examined: Option<Instant> = None;
     let mut looks = Looks::default();
     let mut allowance = Allowance::default();
+    let mut ranked = false;
     loop {
         let seen = app.hub.plan_mark();
         let mut pause = app.config.planner_interval;
         let (mut leads, mut waiting) = (false, 0);
         if seat.take(app).await {
             leads = true;
+            ranked = ranked || rank(app).await;
             let started = Instant::now();
             let look = looks.is_due();
             match place(app, look, allowance).await {
@@ -86,6 +90,8 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             }
             app.metrics.ticked(Role::Planner, started.elapsed());
         }
+        // Whoever leads meanwhile may have another policy.
+        ranked &= leads;
         let changed = async {
             tokio::time::sleep(LEAST_PAUSE).await;
             if leads {
@@ -99,6 +105,21 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             () = &mut stop => return,
             () = tokio::time::sleep(pause) => {}
             () = changed => {}
+        }
+    }
+}
+
+/// Sees to it that what waits is ranked by the policy in force; whether it is.
+async fn rank(app: &App) -> bool {
+    let mut after = 0;
+    loop {
+        match app.batcher.submit_one(Command::Rank { after, limit: RANKED }).await {
+            Ok(Outcome::Ranked { next: Some(next) }) => after = next,
+            Ok(_) => return true,
+            Err(error) => {
+                tracing::warn!(?error, "jobs could not be ranked by the policy");
+                return false;
+            }
         }
     }
 }

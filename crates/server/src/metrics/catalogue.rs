@@ -339,6 +339,7 @@ impl Metrics {
             }
             EventKind::Unblocked => self.jobs.unblocked.inc(),
             EventKind::Due
+            | EventKind::Pinned { .. }
             | EventKind::Held { .. }
             | EventKind::Released
             | EventKind::RetryRequested

@@ -36,7 +36,10 @@ async fn shown(app: &App, id: GangId) -> Result<Response, ApiError> {
     let views = tasks(app, id).await?;
     let jobs: Vec<muster_domain::Job> = views.iter().map(|view| view.job.clone()).collect();
     let gang_state = Some(view::gangs::state(&jobs));
-    let show = |view: &JobView| Job { gang_state, ..view::job_view(view) };
+    let show = |view: &JobView| {
+        let shown = view::with_standing(app.config.policy, &view.job, view::job_view(view));
+        Job { gang_state, ..shown }
+    };
     json(StatusCode::OK, &views.iter().map(show).collect::<Vec<Job>>())
 }
 

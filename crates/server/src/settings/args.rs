@@ -9,12 +9,11 @@ use muster_domain::Span;
 use muster_domain::limits::Timeouts;
 use muster_logging::LogFormat;
 use muster_planner::Scoring;
-use muster_planner::policy::PolicyName;
 use muster_store::engine::Policy;
 
+use super::policy::PolicyArgs;
 use super::values::{
-    Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, gang_order, on_or_off,
-    positive, scoring,
+    Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, positive, scoring,
 };
 use super::webhooks::WebhookArgs;
 use crate::config::{Limits, ServerConfig};
@@ -55,23 +54,8 @@ pub struct SchedulerArgs {
     /// How the best of several fitting workers is chosen: best-fit or spread
     #[arg(long, env = "MUSTER_SCORING", default_value = "best-fit", value_parser = scoring)]
     pub scoring: Scoring,
-    /// Which of several waiting gangs goes first: turn (priority, then age) or largest-gang
-    #[arg(long, value_name = "ORDER", env = "MUSTER_GANG_ORDER", default_value = "turn", value_parser = gang_order)]
-    pub gang_order: PolicyName,
-    /// Stop work so that what has a higher priority can start: on or off
-    #[arg(long, value_name = "ON|OFF", env = "MUSTER_PREEMPTION", default_value = "on", value_parser = on_or_off,
-          action = clap::ArgAction::Set)]
-    pub preemption: bool,
-    /// Nothing is stopped for others before it has run for so long
-    #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_AFTER", default_value = "1m", value_parser = any_duration)]
-    pub preempt_after: Duration,
-    /// Stop work that has had much service so that work of the same priority that has had less can start: on or off
-    #[arg(long, value_name = "ON|OFF", env = "MUSTER_PREEMPT_BY_LEVEL", default_value = "off", value_parser = on_or_off,
-          action = clap::ArgAction::Set)]
-    pub preempt_by_level: bool,
-    /// How long others may pass a gang whose start cannot be foreseen before room is kept for it
-    #[arg(long, value_name = "TIME", env = "MUSTER_PASSING", default_value = "10m", value_parser = any_duration)]
-    pub passing: Duration,
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// Silence of a running job after which it is taken from its worker
     #[arg(long, value_name = "TIME", env = "MUSTER_JOB_HEARTBEAT_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub job_heartbeat_timeout: Duration,
@@ -193,15 +177,7 @@ impl SchedulerArgs {
 
     /// What the store is told about the order of work and about making room.
     pub fn policy(&self) -> Policy {
-        let span = |time: Duration| Span::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        Policy {
-            scoring: self.scoring,
-            preempt: self.preemption,
-            preempt_by_level: self.preempt_by_level,
-            least_run: span(self.preempt_after),
-            pass_for: span(self.passing),
-            ..Policy::named(self.gang_order)
-        }
+        Policy { scoring: self.scoring, ..self.policy.policy() }
     }
 
     /// How the server behaves.
@@ -241,6 +217,7 @@ impl SchedulerArgs {
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
+            policy: self.policy(),
             limits,
             ..ServerConfig::default()
         }

@@ -8,10 +8,15 @@ use std::path::Path;
 
 use clap::{ArgMatches, Command};
 
+use super::policy;
 use crate::error::ServerError;
 
 /// Looked for in the current directory when no file is named.
 const DEFAULT_FILE: &str = "muster.toml";
+
+/// The section of a scheduler, and the one of its policy, which is read with it.
+const SCHEDULER: &str = "scheduler";
+const POLICY: &str = "policy";
 
 /// Parses `arguments`, taking what neither they nor the environment say from the section of the file.
 pub fn matches(
@@ -39,11 +44,30 @@ pub fn apply_file(command: Command, section: &str, named: Option<&Path>) -> Resu
         Err(error) => return Err(wrong(error.to_string())),
     };
     let file: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-    match file.get(section) {
+    let command = match file.get(section) {
+        None => command,
+        Some(toml::Value::Table(values)) => apply(command, section, values).map_err(wrong)?,
+        Some(_) => return Err(wrong(format!("{section} must be a section"))),
+    };
+    match file.get(POLICY).filter(|_| section == SCHEDULER) {
         None => Ok(command),
-        Some(toml::Value::Table(values)) => apply(command, section, values).map_err(wrong),
-        Some(_) => Err(wrong(format!("{section} must be a section"))),
+        Some(toml::Value::Table(values)) => {
+            let values = as_flags(values).map_err(wrong)?;
+            apply(command, POLICY, &values).map_err(wrong)
+        }
+        Some(_) => Err(wrong(format!("{POLICY} must be a section"))),
     }
+}
+
+/// The knobs of the policy by the names of their flags.
+fn as_flags(values: &toml::Table) -> Result<toml::Table, String> {
+    let flag = |(key, value): (&String, &toml::Value)| {
+        let plain = key.replace('-', "_");
+        let known = policy::KEYS.into_iter().find(|(name, _)| *name == plain);
+        let (_, flag) = known.ok_or_else(|| format!("[{POLICY}] has no setting {key:?}"))?;
+        Ok((flag.to_owned(), value.clone()))
+    };
+    values.iter().map(flag).collect()
 }
 
 fn apply(mut command: Command, section: &str, values: &toml::Table) -> Result<Command, String> {
@@ -101,6 +125,23 @@ mod tests {
         assert!(parse("[scheduler]\nport = [1]", &[]).unwrap_err().contains("port"));
         assert!(parse("scheduler = 5", &[]).unwrap_err().contains("section"));
         assert!(parse("= broken", &[]).unwrap_err().contains("muster.toml"));
+    }
+
+    #[test]
+    fn the_knobs_of_the_policy_have_a_section_of_their_own() {
+        let hours = |hours: u32| muster_domain::Span::from_secs(hours * 3600);
+        let file = "[policy]\nname = \"easy\"\nfirst-service = \"2h\"\npin_after = \"48h\"\npreempt = \"off\"\n\
+                    pinned_per_mille = 50\nleast_run = \"5m\"";
+        let policy = parse(file, &["--pin-after", "3h"]).unwrap().policy();
+        assert_eq!((policy.name.as_str(), policy.preempt, policy.pinned_per_mille), ("easy", false, 50));
+        assert_eq!((policy.first_service, policy.pin_after), (hours(2), hours(3)));
+        assert_eq!(policy.least_run.as_micros(), 300_000_000);
+        assert!(parse("[policy]\nname = \"eazy\"", &[]).unwrap_err().contains("easy-sjbf"));
+        assert!(parse("[policy]\nport = 5", &[]).unwrap_err().contains("port"));
+        assert!(parse("[policy]\npinned_per_mille = 1001", &[]).unwrap_err().contains("1000"));
+        assert!(parse("policy = 5", &[]).unwrap_err().contains("section"));
+        let usual = muster_planner::policy::Policy { preempt_by_level: false, ..Default::default() };
+        assert_eq!(parse("", &[]).unwrap().policy(), usual);
     }
 
     #[test]

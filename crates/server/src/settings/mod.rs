@@ -5,10 +5,12 @@
 
 mod args;
 mod file;
+mod policy;
 mod values;
 mod webhooks;
 
 pub use args::SchedulerArgs;
 pub use file::{apply_file, matches};
+pub use policy::PolicyArgs;
 pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice};
 pub use webhooks::WebhookArgs;

@@ -134,12 +134,15 @@ pub(super) fn scoring(text: &str) -> Result<Scoring, String> {
     }
 }
 
-pub(super) fn gang_order(text: &str) -> Result<PolicyName, String> {
-    match text {
-        "turn" => Ok(PolicyName::Muster),
-        "largest-gang" => Ok(PolicyName::LargestGang),
-        _ => Err("the orders are turn and largest-gang".to_owned()),
-    }
+/// A policy by its name.
+pub(super) fn policy_name(text: &str) -> Result<PolicyName, String> {
+    text.parse().map_err(|error: muster_planner::policy::UnknownPolicy| error.to_string())
+}
+
+/// A part of a whole, in thousandths.
+pub(super) fn per_mille(text: &str) -> Result<u32, String> {
+    let part = text.parse().ok().filter(|part| *part <= 1000);
+    part.ok_or_else(|| "must be a number from 0 to 1000".to_owned())
 }
 
 pub(super) fn on_or_off(text: &str) -> Result<bool, String> {

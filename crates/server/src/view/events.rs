@@ -70,6 +70,7 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             let names: Vec<Value> = by.iter().map(|unit| unit.to_string().into()).collect();
             put("by", names.into());
         }
+        EventKind::Pinned { waited } => drop(put("waited_seconds", waited.as_secs_f64().into())),
         EventKind::Cancelled { reason } => drop(put("reason", reason.to_string().into())),
         EventKind::CheckpointSaved { epoch, bytes } => {
             put("epoch", (*epoch).into());

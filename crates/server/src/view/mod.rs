@@ -7,6 +7,7 @@ pub(crate) mod gangs;
 mod inputs;
 pub(crate) mod queues;
 mod sets;
+mod standing;
 mod webhooks;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::clock::to_wire;
 
 pub(crate) use events::event;
 pub(crate) use sets::{pipeline, set};
+pub(crate) use standing::with_standing;
 pub(crate) use webhooks::{dead_letter, webhook};
 
 pub(crate) fn status(status: domain::Status) -> wire::JobStatus {
@@ -115,6 +117,8 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         signal_scope: spec.signal_scope.map(conditions::scope),
         user: spec.user.clone(),
         preemptible: spec.fixed.then_some(false),
+        served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
+        pinned: job.pinned,
         // What a claim, a submit and a list of tasks say besides is added there.
         ..wire::Job::default()
     }

@@ -57,7 +57,9 @@ macro_rules! compliance_suite {
             standing {
                 who_has_had_much_goes_behind_who_has_not, a_short_stop_costs_no_place,
                 time_is_counted_once_as_run_or_as_waited, a_gang_that_has_had_much_goes_behind_another,
-                an_edit_of_the_priority_moves_a_job,
+                an_edit_of_the_priority_moves_a_job, who_has_waited_for_very_long_is_pinned_and_goes_first,
+                no_more_than_a_tenth_of_the_pool_is_pinned, a_gang_of_any_size_may_be_the_one_that_is_pinned,
+                what_is_cancelled_is_no_longer_pinned, ranks_that_another_policy_wrote_are_written_anew,
             }
             dependencies {
                 no_dependencies_is_pending, dependencies_start_blocked_and_round_trip, claim_skips_blocked,

@@ -55,7 +55,7 @@ pub(crate) async fn apply<T: Tx>(
         limits: gates.limits.clone(),
         ledger: gates.ledger().cloned(),
     };
-    for placement in place(&view, policy.scoring) {
+    for placement in place(&view, &policy) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
         let (key, devices) = (desk.key(placement.worker), placement.devices);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_domain::{Change, Edit, Hold, IfUnmet, JobId, JobSpec, Needs, Rejection, Status, Trigger};
 
 use super::work::Work;
-use super::{Answers, quotas, settle, submit};
+use super::{Answers, quotas, ranks, settle, submit};
 use crate::command::{Answer, Command, Outcome};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -28,6 +28,7 @@ pub(crate) async fn apply<T: Tx>(
             Command::Edit { job, edit } => self::edit(work, *job, edit).await?,
             Command::Delete { job } => delete(work, *job).await?,
             Command::Secret { proposal } => Ok(Outcome::Secret(work.tx.secret(proposal).await?.into())),
+            Command::Rank { after, limit } => ranks::write_anew(work, *after, *limit).await?,
             Command::PutQueue(settings) => quotas::put_queue(work, settings).await?.map(Outcome::Queue),
             _ => continue,
         };

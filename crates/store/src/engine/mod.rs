@@ -5,6 +5,7 @@
 //! out, so that a claim sees everything that the same batch released. Commands of one batch come from
 //! callers that do not wait for one another, so that any order among them is a fair one.
 
+mod ageing;
 mod claim;
 mod control;
 mod devices;
@@ -17,6 +18,7 @@ mod outlook;
 mod plan;
 mod preview;
 mod quotas;
+mod ranks;
 mod read;
 mod removal;
 mod settle;
@@ -30,7 +32,7 @@ mod workers;
 pub use read::read;
 
 use muster_domain::Timestamp;
-pub use muster_planner::policy::Policy;
+pub use muster_planner::policy::{Policy, PolicyName};
 
 use crate::command::{Answer, Applied, Command};
 use crate::error::StoreError;

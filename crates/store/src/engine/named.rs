@@ -69,6 +69,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Remove(_)
             | Command::Plan(_)
             | Command::Secret { .. }
+            | Command::Rank { .. }
             | Command::Sweep(_) => continue,
         };
         answers.put(position, answer);

@@ -18,7 +18,7 @@ use super::devices;
 use super::gates::{Gates, Look};
 use super::outlook::{self, Blocked};
 use super::work::Work;
-use super::{Answers, Policy, pick};
+use super::{Answers, Policy, ageing, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
 use crate::error::StoreError;
 use crate::query::JobFilter;
@@ -36,6 +36,17 @@ pub(crate) async fn apply<T: Tx>(
         _ => None,
     });
     for (position, pass) in passes {
+        // By itself, so that rows are locked in one go; the next pass follows at once.
+        if pass.look && ageing::apply(work, policy, pass).await? {
+            work.flush().await?;
+            let summary = PlanSummary {
+                next_due: Some(work.now),
+                allowance: pass.allowance,
+                ..PlanSummary::default()
+            };
+            answers.put(position, Ok(Outcome::Planned(summary)));
+            continue;
+        }
         let lapsed = take_back(work, pass).await?;
         let mut summary = PlanSummary { lapsed, allowance: pass.allowance, ..PlanSummary::default() };
         work.flush().await?;
@@ -105,7 +116,7 @@ async fn place<T: Tx>(
         ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
     let mut views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
     devices::read_for(work.tx, candidates.iter().map(|gang| &gang.requirement), &mut views).await?;
-    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policy.scoring);
+    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, &policy);
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
     // Those before a closed gate too: what opens it makes the next pass worth while.

@@ -11,7 +11,7 @@ use muster_planner::{WorkerView, explain, explain_gang};
 
 use super::claim::with_usage;
 use super::gates::Gates;
-use super::{devices, plan, preview, quotas, standings, webhooks};
+use super::{Policy, devices, plan, preview, quotas, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -20,7 +20,7 @@ use crate::query::{
 use crate::tx::{Tx, WaitingGang};
 
 /// Answers a question inside `tx`.
-pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError> {
+pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Reply, StoreError> {
     Ok(match query {
         Query::Job(id) => {
             let found = tx.read_jobs(&[*id]).await?;
@@ -46,7 +46,7 @@ pub async fn read<T: Tx>(tx: &mut T, query: &Query) -> Result<Reply, StoreError>
             Reply::Gang(with_checkpoints(tx, tasks).await?)
         }
         Query::Gangs(filter) => Reply::Gangs(gangs(tx, *filter).await?),
-        Query::Why(id) => Reply::Why(why(tx, *id).await?),
+        Query::Why(id) => Reply::Why(why(tx, policy, *id).await?),
     })
 }
 
@@ -156,10 +156,10 @@ pub(super) async fn worker_views<T: Tx>(tx: &mut T) -> Result<Vec<WorkerView>, S
     with_usage(tx, workers).await
 }
 
-async fn why<T: Tx>(tx: &mut T, id: JobId) -> Result<Option<(Job, Vec<Reason>)>, StoreError> {
+async fn why<T: Tx>(tx: &mut T, policy: Policy, id: JobId) -> Result<Option<(Job, Vec<Reason>)>, StoreError> {
     let Some(job) = tx.read_jobs(&[id]).await?.pop() else { return Ok(None) };
     let reasons = match &job.phase {
-        Phase::Pending => pending(tx, &job).await?,
+        Phase::Pending => pending(tx, policy, &job).await?,
         Phase::Delayed { until } => vec![delay(&job, *until)],
         Phase::Held { until } => {
             let held = Reason::Held { why: hold(&job) };
@@ -170,6 +170,7 @@ async fn why<T: Tx>(tx: &mut T, id: JobId) -> Result<Option<(Job, Vec<Reason>)>,
             reasons.extend(job.hold.is_some().then(|| Reason::Held { why: hold(&job) }));
             if reasons.is_empty() && job.spec.gang.is_some() {
                 reasons = waiting_task(tx, &job).await?;
+                reasons.extend(standings::of_job(policy, &job));
             }
             reasons
         }
@@ -223,7 +224,7 @@ async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, Store
 }
 
 /// The gates in front of a pending job, then the room.
-async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+async fn pending<T: Tx>(tx: &mut T, policy: Policy, job: &Job) -> Result<Vec<Reason>, StoreError> {
     let mut reasons = gates(tx, job, 1).await?;
     let workers = tx.workers().await?;
     let set_aside = workers.iter().filter(|worker| worker.status == WorkerStatus::Active);
@@ -231,7 +232,7 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
         let until = worker.health.quarantine.as_ref()?.probe_at;
         Some(Reason::Quarantined { worker: worker.id.clone(), until })
     }));
-    let in_turn = standings::in_turn(tx, job).await?;
+    let in_turn = if policy.is_fair() { standings::in_turn(tx, job).await? } else { None };
     // Where queues take turns, age does not say who goes first.
     let ahead = if in_turn.is_some() { 0 } else { tx.count_ahead(job).await? };
     let (need, mut views) = (job.spec.requirement(), worker_views(tx).await?);
@@ -241,6 +242,7 @@ async fn pending<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError
     let entrant = Entrant { unit: Unit::Job(job.id), turn, need: &need.resources, ends: None };
     reasons.extend(explain(&need, &entrant, &views, ahead));
     reasons.extend(in_turn.flatten());
+    reasons.extend(standings::of_job(policy, job));
     Ok(reasons)
 }
 

@@ -61,6 +61,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Remove(_)
             | Command::Plan(_)
             | Command::Secret { .. }
+            | Command::Rank { .. }
             | Command::Sweep(_) => {}
         }
     }

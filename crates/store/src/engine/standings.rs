@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{Amounts, Job, Queue, QueueName, Reason, Shape, ShapeId, ShareOf};
+use muster_domain::{Amounts, Job, Queue, QueueName, Reason, Shape, ShapeId, ShareOf, Timestamp};
 use muster_planner::{Contender, Ledger, Turns};
 
+use super::Policy;
 use super::gates::Look;
 use super::quotas::{self, Counted, Quotas};
 use crate::error::StoreError;
@@ -39,6 +40,19 @@ fn standing(ledger: &Ledger, queue: Queue) -> QueueStanding {
         running_below: seat.map_or(0, |seat| ledger.jobs(seat).1),
         queue,
     }
+}
+
+/// What a job's own standing does to its place in the line.
+pub(super) fn of_job(policy: Policy, job: &Job) -> Option<Reason> {
+    if !policy.is_fair() {
+        return None;
+    }
+    if job.pinned {
+        return Some(Reason::Pinned { since: job.ready_at - job.waited });
+    }
+    // A job that waits has had what it had: the time does not matter.
+    let level = policy.level_of(job, Timestamp::default());
+    (level > 0).then_some(Reason::Level { level, served: job.served })
 }
 
 /// How many jobs of each user wait in these queues.
@@ -105,7 +119,7 @@ fn first(ledger: &Ledger, own: &Shape, waiting: &[Shape]) -> Option<Reason> {
     let mut before: BTreeMap<usize, ShareOf> = BTreeMap::new();
     for other in waiting.iter().filter_map(|shape| contender(shape, 1)).filter(|other| other.seat != seat) {
         let at = other.seat;
-        if Turns::new(vec![own.clone(), other]).next(ledger, |_| false) == Some(1) {
+        if Turns::new(vec![own.clone(), other], true).next(ledger, |_| false) == Some(1) {
             before.entry(at).or_insert_with(|| ledger.share_of(at));
         }
     }

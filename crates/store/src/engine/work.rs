@@ -270,6 +270,30 @@ impl<'t, T: Tx> Work<'t, T> {
         Ok(true)
     }
 
+    /// Writes a held job again, with the rank that it has by now.
+    pub(crate) fn touch(&mut self, id: JobId) {
+        if let Some(held) = self.jobs.get_mut(&id) {
+            held.changed = true;
+        }
+    }
+
+    /// Lets a held job that waits go first for having waited so long, or not any more.
+    pub(crate) fn pin(&mut self, id: JobId, pinned: bool) {
+        let Some(held) = self.jobs.get_mut(&id) else { return };
+        let waiting = held.job.waiting_since();
+        if held.job.pinned == pinned || pinned && waiting.is_none() {
+            return;
+        }
+        held.job.pinned = pinned;
+        held.changed = true;
+        // One line for a gang.
+        let tells = held.job.spec.gang.as_ref().is_none_or(|gang| gang.index == 0);
+        if let Some(since) = waiting.filter(|_| pinned && tells) {
+            let waited = held.job.waited + self.now.since(since);
+            self.note(Event::of_job(id, self.now, EventKind::Pinned { waited }));
+        }
+    }
+
     /// Gives a held job the name under which the store keeps its shape.
     pub(crate) fn rename_shape(&mut self, id: JobId, shape: ShapeId) {
         if let Some(held) = self.jobs.get_mut(&id) {

@@ -25,6 +25,7 @@ pub(super) struct Data {
     pub(super) children: HashMap<JobId, Vec<(JobId, Rule)>>,
     pub(super) shapes: HashMap<ShapeId, Shape>,
     pub(super) pending: BTreeMap<ShapeId, BTreeSet<QueueKey>>,
+    pub(super) pinned: BTreeSet<JobId>,
     pub(super) held: HashMap<WorkerId, BTreeSet<JobId>>,
     pub(super) signs: BTreeSet<(Timestamp, JobId)>,
     pub(super) drains: BTreeSet<(Timestamp, JobId)>,
@@ -50,6 +51,7 @@ pub(super) struct Data {
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.
     pub(super) run_times: BTreeMap<String, (RunTimes, Timestamp)>,
+    pub(super) ranked_by: Option<String>,
     pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
     pub(super) dead_letters: BTreeMap<DeliveryId, DeadLetter>,
 }
@@ -110,6 +112,9 @@ impl Data {
             }
             _ => {}
         }
+        if job.pinned {
+            self.pinned.insert(job.id);
+        }
         if let Phase::Reserved { reserved_at, .. } = job.phase {
             self.reservations.insert((reserved_at, job.id));
         }
@@ -152,6 +157,7 @@ impl Data {
                 self.pending.remove(&job.shape);
             }
         }
+        self.pinned.remove(&job.id);
         if let Phase::Reserved { reserved_at, .. } = job.phase {
             self.reservations.remove(&(reserved_at, job.id));
         }

@@ -6,6 +6,7 @@
 mod data;
 mod gangs;
 mod sets;
+mod turns;
 mod tx;
 mod webhooks;
 
@@ -48,7 +49,8 @@ impl Store for MemoryStore {
     }
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
-        async move { self.with_data(|data| engine::run_ready(engine::read(data, &query))) }.boxed()
+        async move { self.with_data(|data| engine::run_ready(engine::read(data, self.policy, &query))) }
+            .boxed()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -192,6 +192,27 @@ impl Tx for Data {
         self.lock_heads(shapes, 1).await
     }
 
+    async fn line_heads(&mut self, limit: usize) -> Done<Vec<Job>> {
+        Ok(super::turns::line_heads(self, limit))
+    }
+
+    async fn pinned_jobs(&mut self) -> Done<Vec<Job>> {
+        Ok(self.pinned.iter().filter_map(|id| self.jobs.get(id).cloned()).collect())
+    }
+
+    async fn unfinished_after(&mut self, seq: u64, limit: usize) -> Done<Vec<Job>> {
+        Ok(super::turns::unfinished_after(self, seq, limit))
+    }
+
+    async fn ranked_by(&mut self) -> Done<Option<String>> {
+        Ok(self.ranked_by.clone())
+    }
+
+    async fn note_ranked_by(&mut self, rule: &str) -> Done<()> {
+        self.ranked_by = Some(rule.to_owned());
+        Ok(())
+    }
+
     async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
         let key = queue_key(job);
         let before = |queue: &std::collections::BTreeSet<_>| {

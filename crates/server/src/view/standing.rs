@@ -1,0 +1,18 @@
+//! What a job has had and how it stands in the line, as the policy in force sees it now.
+
+use muster_domain::{Job, Span};
+use muster_protocol as wire;
+use muster_store::engine::Policy;
+
+use crate::clock;
+
+pub(crate) fn with_standing(policy: Policy, job: &Job, shown: wire::Job) -> wire::Job {
+    let now = clock::now();
+    let served = job.served + job.running_since().map_or(Span::ZERO, |since| now.since(since));
+    wire::Job {
+        served_seconds: (served > Span::ZERO).then(|| served.as_secs_f64()),
+        level: policy.is_fair().then(|| policy.level_of(job, now)),
+        pinned: policy.is_pinned(job, now),
+        ..shown
+    }
+}

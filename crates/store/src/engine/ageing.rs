@@ -1,0 +1,132 @@
+//! Ageing in the running scheduler: who has waited for very long is pinned, and goes first in its priority.
+//!
+//! Guarantees: by the rules of [`muster_planner::policy`], as on the board; what is pinned holds no more than its
+//! part of the pool, but one may always be; what cannot start at all, or may not by the gates of its queue, is
+//! not pinned and does not count.
+
+use std::collections::BTreeSet;
+
+use muster_domain::{GangId, Job, JobId, Shape, Timestamp, Worker};
+
+use super::Policy;
+use super::gates::{Gates, Look};
+use super::plan::is_eligible;
+use super::work::Work;
+use crate::command::PlanPass;
+use crate::error::StoreError;
+use crate::tx::{Tx, WaitingGang};
+
+/// Lines of pending jobs whose first is looked at.
+const LINES: usize = 1_024;
+/// The most that are pinned in one pass.
+const AT_ONCE: usize = 16;
+
+/// Pins and unpins what is due; whether anything was.
+pub(super) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    policy: Policy,
+    pass: PlanPass,
+) -> Result<bool, StoreError> {
+    if !policy.is_fair() {
+        return Ok(false);
+    }
+    let now = work.now;
+    let (pinned, over): (Vec<Job>, Vec<Job>) =
+        work.tx.pinned_jobs().await?.into_iter().partition(|job| policy.is_pinned(job, now));
+    let chosen = choose(work, policy, pass, &pinned).await?;
+    let over: Vec<JobId> = over.iter().map(|job| job.id).collect();
+    let due = chosen.iter().chain(&over).copied();
+    work.lock_whole(due.clone()).await?;
+    for id in due {
+        let gang = work.job(id).ok().and_then(|job| job.spec.gang.as_ref().map(|gang| gang.id));
+        let tasks = gang.map(|gang| work.tasks_of(gang)).unwrap_or_default();
+        for task in tasks.iter().map(|task| task.id).chain([id]) {
+            work.pin(task, !over.contains(&id));
+        }
+    }
+    Ok(!(chosen.is_empty() && over.is_empty()))
+}
+
+/// Those that have waited for very long and may be pinned, the first in the line first. Of each line only the
+/// first can be among them: the others go behind it anyway.
+async fn choose<T: Tx>(
+    work: &mut Work<'_, T>,
+    policy: Policy,
+    pass: PlanPass,
+    pinned: &[Job],
+) -> Result<Vec<JobId>, StoreError> {
+    let now = work.now;
+    let mut aged: Vec<Job> = work.tx.line_heads(LINES).await?;
+    let gangs = work.tx.waiting_gangs(pass.limit).await?;
+    aged.extend(gangs.into_iter().map(|WaitingGang { first, .. }| first));
+    aged.retain(|job| !job.pinned && is_aged(policy, job, now));
+    if aged.is_empty() {
+        return Ok(Vec::new());
+    }
+    aged.sort_unstable_by_key(|job| (job.rank, job.seq));
+    let shapes: Vec<Shape> = aged.iter().chain(pinned).map(|job| job.spec.shape()).collect();
+    let gates = Gates::read(work, shapes.iter(), Look::Peek).await?;
+    let mut workers = work.tx.workers().await?;
+    workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
+    let counts = |job: &&Job| job.running_since().is_some() || gates.is_open(&job.spec.shape());
+    let mut pool = Pool::of(policy, &workers, pinned.iter().filter(counts));
+    let able = aged.iter().filter(|job| gates.is_open(&job.spec.shape()) && is_possible(job, &workers));
+    Ok(able.filter(|job| pool.take(job)).take(AT_ONCE).map(|job| job.id).collect())
+}
+
+fn is_aged(policy: Policy, job: &Job, now: Timestamp) -> bool {
+    let since = job.waiting_since().filter(|since| *since <= now);
+    since.is_some_and(|since| policy.aged_at(since, job.waited, job.served) <= now)
+}
+
+/// Whether the workers would have room for it if nothing ran.
+fn is_possible(job: &Job, workers: &[Worker]) -> bool {
+    let need = job.spec.requirement();
+    let gang = job.spec.gang.as_ref();
+    let (least, most) = gang.map_or((1, 1), |gang| (gang.min.unwrap_or(gang.size), gang.per_worker.max(1)));
+    let able = workers.iter().filter(|worker| need.tags.is_subset(&worker.tags));
+    let fits = able.filter(|worker| need.resources.fits_in(&worker.resources)).count() as u64;
+    fits * u64::from(most) >= u64::from(least)
+}
+
+/// What there is and what pinned work holds or waits for: of GPUs, and of thousandths of cores.
+struct Pool {
+    policy: Policy,
+    total: [u64; 2],
+    pinned: [u64; 2],
+}
+
+impl Pool {
+    fn of<'a>(policy: Policy, workers: &[Worker], pinned: impl Iterator<Item = &'a Job>) -> Self {
+        let mut pool = Self { policy, total: [0; 2], pinned: [0; 2] };
+        for worker in workers {
+            let slots = u64::from(worker.slots.unwrap_or(0)) * 1000;
+            pool.total[0] += worker.resources.gpus;
+            // A worker that says nothing about cores has one for each slot.
+            pool.total[1] += worker.resources.cpu_millis.max(slots);
+        }
+        let mut gangs: BTreeSet<GangId> = BTreeSet::new();
+        for job in pinned {
+            if job.spec.gang.as_ref().is_none_or(|gang| gangs.insert(gang.id)) {
+                let (kind, size) = pool.size(job);
+                pool.pinned[kind] += size;
+            }
+        }
+        pool
+    }
+
+    fn size(&self, job: &Job) -> (usize, u64) {
+        let service = self.policy.size_of(job);
+        (usize::from(service.one != 1), service.size)
+    }
+
+    /// Counts a job as pinned, if it may be.
+    fn take(&mut self, job: &Job) -> bool {
+        let (kind, size) = self.size(job);
+        let may = self.policy.may_pin(self.pinned[kind], size, self.total[kind]);
+        if may {
+            self.pinned[kind] += size;
+        }
+        may
+    }
+}
