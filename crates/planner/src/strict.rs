@@ -18,8 +18,9 @@ pub(crate) fn all_room(
     line: &[&Waiting],
     policy: Policy,
 ) -> BTreeMap<usize, KeptRoom> {
-    let possible =
-        |waiting: &&&Waiting| prospect(workers, occupants, &waiting.unit, policy.scoring).is_some();
+    let free: Vec<WorkerView> =
+        workers.iter().map(|worker| WorkerView { kept: None, ..worker.clone() }).collect();
+    let possible = |waiting: &&&Waiting| prospect(&free, occupants, &waiting.unit, policy.scoring).is_some();
     let Some(first) = line.iter().find(possible) else { return BTreeMap::new() };
     let unit = &first.unit;
     let room = KeptRoom {
@@ -43,19 +44,21 @@ mod tests {
 
     use super::*;
     use crate::gang::GangCandidate;
-    use crate::outlook::{Outlook, outlook};
+    use crate::outlook::{Outlook, Sight, outlook};
     use crate::policy::PolicyName;
     use crate::prospect::tests::{at, occupant, unit, worker};
 
     fn waits(seq: u64, tasks: u32, gpus: u64) -> Waiting {
         let unit =
             GangCandidate { unit: Unit::Job(JobId::from_random([seq as u8; 16])), seq, ..unit(tasks, gpus) };
-        Waiting { unit, since: at(0) }
+        Waiting { unit, since: at(0), level: 0, stopped_for: None }
     }
 
     fn look(name: PolicyName, waiting: &[Waiting]) -> Outlook {
         let workers = [worker("a", 8, 8), worker("b", 8, 0)];
-        outlook(&workers, &[occupant(0, 8, Some(200))], waiting, Policy::named(name), at(100))
+        let occupants = [occupant(0, 8, Some(200))];
+        let sight = Sight { workers: &workers, occupants: &occupants, ledger: None, allowed: 0 };
+        outlook(sight, waiting, Policy::named(name), at(100))
     }
 
     #[test]
@@ -80,7 +83,8 @@ mod tests {
     #[test]
     fn no_room_is_kept_where_everybody_passes_and_nobody_is_stopped_but_by_muster() {
         assert_eq!(look(PolicyName::Greedy, &[waits(7, 2, 8)]), Outlook::default());
-        let urgent = [Waiting { unit: GangCandidate { priority: 9, ..waits(7, 2, 8).unit }, since: at(0) }];
+        let mut urgent = [waits(7, 2, 8)];
+        urgent[0].unit.priority = 9;
         for name in PolicyName::ALL {
             let stops = look(name, &urgent).stops.len();
             assert_eq!(stops, usize::from(name == PolicyName::Muster), "{name}");

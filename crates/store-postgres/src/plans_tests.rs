@@ -126,6 +126,7 @@ async fn no_primitive_reads_all_jobs() {
     let open = async || PostgresTx::new(pool.get().await.unwrap(), Scope::Write);
     let mut first = open().await;
     first.pending_shapes().await.unwrap();
+    first.line_heads(10).await.unwrap();
     first.lock_heads(&[ShapeId(0)], 1).await.unwrap();
     first.lock_jobs(&[JobId::from_uuid(Uuid::nil())]).await.unwrap();
     first.roll_back().await;

@@ -56,6 +56,9 @@ impl Board {
         now: Timestamp,
         plan: &mut Plan,
     ) -> Vec<Victim<UnitId>> {
+        if !self.policy.preempts() {
+            return Vec::new();
+        }
         let entry = &self.entries[id.index()];
         let free = self.total_of(entry).saturating_sub(self.used_of(entry));
         let reclaims = self.lent && self.standing(id) == Standing::Own;

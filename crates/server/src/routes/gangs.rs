@@ -37,7 +37,7 @@ async fn shown(app: &App, id: GangId) -> Result<Response, ApiError> {
     let jobs: Vec<muster_domain::Job> = views.iter().map(|view| view.job.clone()).collect();
     let gang_state = Some(view::gangs::state(&jobs));
     let show = |view: &JobView| {
-        let shown = view::with_standing(app.config.policy, &view.job, view::job_view(view));
+        let shown = view::with_standing(app, &view.job, view::job_view(view));
         Job { gang_state, ..shown }
     };
     json(StatusCode::OK, &views.iter().map(show).collect::<Vec<Job>>())

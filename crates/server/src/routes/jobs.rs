@@ -18,7 +18,7 @@ use crate::view;
 )]
 pub(crate) async fn get_job(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
     let view = app.store.job(id).await?.ok_or_else(ApiError::job_not_found)?;
-    json(StatusCode::OK, &view::with_standing(app.config.policy, &view.job, view::job_view(&view)))
+    json(StatusCode::OK, &view::with_standing(&app, &view.job, view::job_view(&view)))
 }
 
 /// Why a job does not run, or what it does instead of waiting.

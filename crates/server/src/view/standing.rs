@@ -2,12 +2,11 @@
 
 use muster_domain::{Job, Span};
 use muster_protocol as wire;
-use muster_store::engine::Policy;
 
-use crate::clock;
+use crate::app::App;
 
-pub(crate) fn with_standing(policy: Policy, job: &Job, shown: wire::Job) -> wire::Job {
-    let now = clock::now();
+pub(crate) fn with_standing(app: &App, job: &Job, shown: wire::Job) -> wire::Job {
+    let (policy, now) = (app.config.policy, app.config.clock.now());
     let served = job.served + job.running_since().map_or(Span::ZERO, |since| now.since(since));
     wire::Job {
         served_seconds: (served > Span::ZERO).then(|| served.as_secs_f64()),
