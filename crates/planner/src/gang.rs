@@ -107,18 +107,24 @@ pub fn place_gangs(
         return in_turn(pass, ledger.clone(), gangs, policy.is_fair());
     }
     let mut line: Vec<usize> = (0..gangs.len()).collect();
-    let (holder, passing) = (first_holder(workers), policy.passing());
-    line.sort_by_key(|index| {
-        let gang = &gangs[*index];
-        let behind = holder.is_some_and(|holder| holder <= gang.key().0);
-        (turn_in_passing(passing, behind, gang.ends), gang.key())
-    });
-    line.into_iter()
-        .filter_map(|candidate| {
-            let workers = pass.place(&gangs[candidate], u32::MAX)?;
-            Some(GangPlacement { candidate, workers })
-        })
-        .collect()
+    line.sort_by_key(|index| gangs[*index].key());
+    let turn = |index: usize| gangs[index].key().0;
+    let holder = first_holder(workers);
+    let behind = holder.map_or(line.len(), |holder| line.partition_point(|at| turn(*at) <= holder));
+    let mut place = |candidate: &usize| {
+        let workers = pass.place(&gangs[*candidate], u32::MAX)?;
+        Some(GangPlacement { candidate: *candidate, workers })
+    };
+    let mut placements: Vec<GangPlacement> = line[..behind].iter().filter_map(&mut place).collect();
+    // Where the one that room was kept for has started, nobody passes it: the others go in their order.
+    if !placements.iter().any(|placed| Some(turn(placed.candidate)) == holder) {
+        line[behind..].sort_by_key(|index| {
+            let gang = &gangs[*index];
+            (turn_in_passing(policy.passing(), gang.ends), gang.key())
+        });
+    }
+    placements.extend(line[behind..].iter().filter_map(&mut place));
+    placements
 }
 
 /// Places gangs queue by queue, each as far as the quota of its queue goes.

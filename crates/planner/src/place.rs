@@ -41,18 +41,26 @@ pub fn place(view: &View, policy: &Policy) -> Vec<Placement> {
         return pass.placements;
     }
     let mut order: Vec<usize> = (0..view.candidates.len()).collect();
+    order.sort_by_key(|index| view.candidates[*index].key());
+    let turn = |index: usize| view.candidates[index].turn();
     let holder = first_holder(&view.workers);
-    let passing = policy.passing();
-    order.sort_by_key(|index| {
-        let candidate = &view.candidates[*index];
-        let behind = holder.is_some_and(|holder| holder <= candidate.turn());
-        (turn_in_passing(passing, behind, candidate.ends), candidate.key())
-    });
-    for index in order {
+    let behind = holder.map_or(order.len(), |holder| order.partition_point(|at| turn(*at) <= holder));
+    let mut moved_on = false;
+    for index in &order[..behind] {
+        moved_on |= pass.try_place(*index) && Some(turn(*index)) == holder;
+    }
+    // Where the one that room was kept for has started, nobody passes it: the others go in their order.
+    if !moved_on {
+        order[behind..].sort_by_key(|index| {
+            let candidate = &view.candidates[*index];
+            (turn_in_passing(policy.passing(), candidate.ends), candidate.key())
+        });
+    }
+    for index in &order[behind..] {
         if pass.wanted == 0 {
             break;
         }
-        pass.try_place(index);
+        pass.try_place(*index);
     }
     pass.placements
 }
@@ -124,6 +132,9 @@ impl<'v> Pass<'v> {
     }
 
     fn try_place(&mut self, index: usize) -> bool {
+        if self.wanted == 0 {
+            return false;
+        }
         let candidate = &self.view.candidates[index];
         let need = &candidate.requirement;
         let exhausted = candidate.limits.iter().any(|limit| self.limits.get(*limit) == Some(&0));

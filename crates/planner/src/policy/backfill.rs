@@ -31,14 +31,12 @@ impl Passing {
     }
 }
 
-/// Where one stands among those that are tried, before their ranks count: `behind` the holder of room the
-/// shortest may come first, and those of unknown length last.
-pub fn turn_in_passing(passing: Passing, behind: bool, ends: Option<Timestamp>) -> (bool, Timestamp) {
+/// Where one stands among those that go behind the holder of room, before their ranks count: the shortest may
+/// come first, and those of unknown length last.
+pub fn turn_in_passing(passing: Passing, ends: Option<Timestamp>) -> Timestamp {
     match passing {
-        Passing::ShortestFirst if behind => (true, ends.unwrap_or(Timestamp::from_micros(i64::MAX))),
-        Passing::ShortestFirst | Passing::Nobody | Passing::Everybody | Passing::InOrder => {
-            (false, Timestamp::default())
-        }
+        Passing::ShortestFirst => ends.unwrap_or(Timestamp::from_micros(i64::MAX)),
+        Passing::Nobody | Passing::Everybody | Passing::InOrder => Timestamp::default(),
     }
 }
 
@@ -64,12 +62,11 @@ mod tests {
     }
 
     #[test]
-    fn only_those_behind_the_holder_are_sorted_by_length_and_only_where_the_policy_says_so() {
+    fn those_behind_are_sorted_by_length_only_where_the_policy_says_so() {
         let at = |secs| Some(Timestamp::default() + Span::from_secs(secs));
-        let turn = |behind, ends| turn_in_passing(Passing::ShortestFirst, behind, ends);
-        assert!(turn(false, None) < turn(true, at(1)));
-        assert!(turn(true, at(1)) < turn(true, at(2)) && turn(true, at(2)) < turn(true, None));
-        let in_order = |ends| turn_in_passing(Passing::InOrder, true, ends);
+        let turn = |ends| turn_in_passing(Passing::ShortestFirst, ends);
+        assert!(turn(at(1)) < turn(at(2)) && turn(at(2)) < turn(None));
+        let in_order = |ends| turn_in_passing(Passing::InOrder, ends);
         assert_eq!(in_order(at(1)), in_order(None));
     }
 

@@ -15,7 +15,7 @@ use muster_replay::{Cluster, Policy, TraceJob, Workload};
 use muster_store::{Ask, Command, MemoryStore, NewJob, Outcome, PlanPass, Report, Store, Submit};
 
 /// When a job started and when it ended.
-pub type Fate = (Timestamp, Timestamp);
+pub(crate) type Fate = (Timestamp, Timestamp);
 
 /// A task that runs: its lease, and the unit that it belongs to.
 struct Running {
@@ -38,7 +38,7 @@ struct Live<'a> {
 }
 
 /// Plays the workload with the time limits that its jobs have.
-pub fn play(workload: &Workload, cluster: &Cluster, policy: Policy) -> Vec<Fate> {
+pub(crate) fn play(workload: &Workload, cluster: &Cluster, policy: Policy) -> Vec<Fate> {
     let mut live = Live {
         jobs: &workload.jobs,
         store: MemoryStore::new(policy),
@@ -139,12 +139,10 @@ impl Live<'_> {
         let timeouts =
             Timeouts { job_heartbeat: never, worker_stale: never, preempt: never, reservation: never };
         let pass = PlanPass { timeouts, listening_since: Timestamp::default(), limit: 1000, look: true };
-        match self.apply(now, vec![Command::Plan(pass)]).pop() {
-            Some(Outcome::Planned(done)) => {
-                done.placed + done.lapsed + done.stopped > 0 || done.next_due.is_some_and(|due| due <= now)
-            }
-            other => panic!("{other:?}"),
-        }
+        let applied = block_on(self.store.apply(now, vec![Command::Plan(pass)])).unwrap();
+        let Some(Ok(Outcome::Planned(done))) = applied.answers.first() else { panic!("{applied:?}") };
+        // Where kept room has changed, workers are woken to ask again.
+        applied.wake.work || done.placed > 0 || done.next_due.is_some_and(|due| due <= now)
     }
 
     /// All workers ask at once.

@@ -44,12 +44,19 @@ fn singles_on_nodes_of_one_place_start_at_the_very_same_times() {
     for seed in [1, 2] {
         let workload = workload(Generator { seed, ..generator }, true);
         for name in [PolicyName::Fifo, PolicyName::Greedy, PolicyName::Sjf, PolicyName::Muster] {
-            // Short enough that many have waited for very long.
-            let policy = Policy { pin_after: Span::from_secs(4 * 3600), ..calm(name) };
+            let policy = Policy { pin_after: Span::from_secs(1800), ..calm(name) };
             let (sim, live) =
                 (simulated(&workload, &nodes(16, 1), policy), play(&workload, &nodes(16, 1), policy));
-            let waits = workload.jobs.iter().zip(&sim).filter(|(job, fate)| fate.0 > job.submit).count();
-            assert!(waits > 20, "{name}: only {waits} jobs wait, so that nothing is compared");
+            let waited = |longer_than: Span| {
+                let fates = workload.jobs.iter().zip(&sim);
+                fates.filter(|(job, fate)| fate.0.since(job.submit) > longer_than).count()
+            };
+            println!(
+                "{name}, seed {seed}: {} wait, {} for very long",
+                waited(Span::ZERO),
+                waited(policy.pin_after)
+            );
+            assert!(waited(Span::ZERO) > 20, "{name}: hardly anybody waits, so that nothing is compared");
             for (at, (sim, live)) in sim.iter().zip(&live).enumerate() {
                 assert_eq!(sim, live, "{name}, seed {seed}: job {at} of {:?}", workload.jobs[at]);
             }
@@ -62,7 +69,10 @@ fn mean_completion(workload: &Workload, fates: &[Fate]) -> f64 {
     each.sum::<f64>() / workload.jobs.len() as f64
 }
 
-/// Singles and gangs on nodes of eight GPUs.
+/// Singles and gangs on nodes of eight GPUs: no longer the same, for the reasons that ADR 21 gives. When this was
+/// written the running scheduler was 0.1 to 1.9 % away for `fifo`, `greedy`, `largest-gang`, `sjf` and `sjf-easy`, and 6 to
+/// 8 % quicker for `easy`, `easy-sjbf` and `muster`: claims come before the pass over gangs, so that singles start that
+/// the board holds back for an earlier gang. The bound leaves some room above that.
 #[test]
 fn gangs_and_singles_complete_about_as_the_simulator_says() {
     let generator = Generator { jobs: 300, size: 8, load: 0.9, gangs: 0.4, ..Generator::new(Kind::Ml) };
