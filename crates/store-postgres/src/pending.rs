@@ -70,6 +70,8 @@ impl PostgresTx {
         self.remember_all(row::read_jobs(&rows)?)
     }
 
+    /// The first of a line is sought as the first from its rank on: with an equal rank the database would go by
+    /// numbers alone, and read all jobs.
     pub(crate) async fn select_line_heads(&mut self, limit: usize) -> Done<Vec<Job>> {
         let sql = format!(
             "{}, line (shape, rank) AS ( \
@@ -83,8 +85,8 @@ impl PostgresTx {
                 FROM line WHERE line.rank IS NOT NULL) \
              SELECT jobs.* FROM line CROSS JOIN LATERAL ( \
                  SELECT {JOB_COLUMNS} FROM jobs WHERE status = 'pending' AND jobs.shape = line.shape \
-                     AND jobs.rank = line.rank AND gang_id IS NULL ORDER BY jobs.rank, jobs.seq LIMIT 1) AS jobs \
-             LIMIT $1",
+                     AND jobs.rank >= line.rank AND gang_id IS NULL ORDER BY jobs.rank, jobs.seq LIMIT 1) AS jobs \
+             WHERE line.rank IS NOT NULL LIMIT $1",
             hop("AND gang_id IS NULL")
         );
         let rows = self.query("read the heads of lines", &sql, &[&sql_limit(limit)]).await?;
