@@ -65,11 +65,12 @@ pub struct Outlook {
 pub fn outlook(sight: Sight<'_>, waiting: &[Waiting], policy: Policy, now: Timestamp) -> Outlook {
     let mut line: Vec<&Waiting> = waiting.iter().collect();
     line.sort_by_key(|waiting| waiting.unit.key());
+    let nothing = Outlook { allowance: sight.allowance, ..Outlook::default() };
     match policy.passing() {
-        Passing::Everybody => return Outlook::default(),
+        Passing::Everybody => return nothing,
         Passing::Nobody => {
             let rooms = strict::all_room(sight.workers, sight.occupants, &line, policy);
-            return Outlook { rooms, ..Outlook::default() };
+            return Outlook { rooms, ..nothing };
         }
         Passing::InOrder | Passing::ShortestFirst => {}
     }

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::gang::GangCandidate;
     use crate::outlook::{Outlook, Sight, outlook};
-    use crate::policy::PolicyName;
+    use crate::policy::{Allowance, PolicyName};
     use crate::prospect::tests::{at, occupant, unit, worker};
 
     fn waits(seq: u64, tasks: u32, gpus: u64) -> Waiting {
@@ -57,7 +57,8 @@ mod tests {
     fn look(name: PolicyName, waiting: &[Waiting]) -> Outlook {
         let workers = [worker("a", 8, 8), worker("b", 8, 0)];
         let occupants = [occupant(0, 8, Some(200))];
-        let sight = Sight { workers: &workers, occupants: &occupants, ledger: None, allowed: 0 };
+        let sight =
+            Sight { workers: &workers, occupants: &occupants, ledger: None, allowance: Allowance::default() };
         outlook(sight, waiting, Policy::named(name), at(100))
     }
 

@@ -39,11 +39,8 @@ pub(crate) async fn apply<T: Tx>(
         // By itself, so that rows are locked in one go; the next pass follows at once.
         if pass.look && ageing::apply(work, policy, pass).await? {
             work.flush().await?;
-            let summary = PlanSummary {
-                next_due: Some(work.now),
-                allowance: pass.allowance,
-                ..PlanSummary::default()
-            };
+            let summary =
+                PlanSummary { next_due: Some(work.now), allowance: pass.allowance, ..PlanSummary::default() };
             answers.put(position, Ok(Outcome::Planned(summary)));
             continue;
         }
