@@ -75,6 +75,21 @@ pub async fn retry_revives_what_ended_with_it(stage: &Stage) {
     assert_eq!(ran, 4);
 }
 
+pub async fn retry_revives_those_that_two_ways_lead_to(stage: &Stage) {
+    let top = stage.shell("top").await;
+    let middle = stage.after(&[top.id]).await;
+    let bottom = stage.after(&[top.id, middle.id]).await;
+    stage.fail_for_good(top.id).await;
+    assert_eq!(stage.status(bottom.id).await, Status::Failed);
+    stage.control(Command::Retry { job: top.id }).await.unwrap();
+    for expected in [top.id, middle.id, bottom.id] {
+        let job = stage.claim().await.unwrap();
+        assert_eq!(job.id, expected);
+        assert!(stage.claim().await.is_none(), "the next one waits for it");
+        stage.report(&job, ReportKind::Done).await.unwrap();
+    }
+}
+
 pub async fn edit_changes_order_and_fit(stage: &Stage) {
     stage.register("w1", memory(100), None).await;
     let first = stage.submit(needing(50)).await;

@@ -98,7 +98,8 @@ macro_rules! compliance_suite {
             }
             control {
                 hold_and_release, a_blocked_job_can_be_held, held_at_submit, retry_runs_again,
-                retry_revives_what_ended_with_it, edit_changes_order_and_fit, edit_is_for_waiting_jobs,
+                retry_revives_what_ended_with_it,
+                retry_revives_those_that_two_ways_lead_to, edit_changes_order_and_fit, edit_is_for_waiting_jobs,
                 delete_is_for_ended_jobs, one_batch_may_cancel_and_delete,
             }
             gates {

@@ -1,12 +1,12 @@
 //! What people do to jobs and queues: hold, release, retry, edit, delete, and the settings of queues.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use muster_domain::{Change, Edit, Hold, IfUnmet, JobId, JobSpec, Needs, Rejection, Status, Trigger};
+use muster_domain::{Change, Edit, Hold, IfUnmet, JobId, Rejection, Status, Trigger};
 
 use super::work::Work;
-use super::{Answers, quotas, ranks, settle, submit};
+use super::{Answers, quotas, ranks, revival, settle, submit};
 use crate::command::{Answer, Command, Outcome};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -46,7 +46,7 @@ fn changed<T: Tx>(work: &mut Work<'_, T>, id: JobId, trigger: &Trigger) -> Answe
 async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, StoreError> {
     let Ok(job) = work.job(id) else { return Ok(Err(Rejection::JobNotFound { id })) };
     let spec = Arc::clone(&job.spec);
-    let needs = needs(work, &spec).await?;
+    let needs = revival::needs(work, &spec).await?;
     if needs.unmet().is_some() && spec.if_unmet != Some(IfUnmet::Run) {
         let ended_badly = |parent: &JobId| {
             work.job(*parent).is_ok_and(|job| matches!(job.status(), Status::Failed | Status::Cancelled))
@@ -58,45 +58,8 @@ async fn retry<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Store
     if answer.is_err() {
         return Ok(answer);
     }
-    // Those that wait for a gang wait for its first task.
-    let mut frontier = vec![work.unit(id)];
-    let mut seen: HashSet<JobId> = frontier.iter().copied().chain([id]).collect();
-    while !frontier.is_empty() {
-        let edges = work.tx.dependants(&frontier).await?;
-        let children: Vec<JobId> =
-            edges.iter().map(|edge| edge.child).filter(|child| seen.insert(*child)).collect();
-        work.lock_whole(children.iter().copied()).await?;
-        frontier.clear();
-        for child in children {
-            if revive(work, child).await? {
-                frontier.push(work.unit(child));
-            }
-        }
-    }
+    revival::dependants(work, id).await?;
     Ok(answer)
-}
-
-/// How the dependencies of a job stand now.
-async fn needs<T: Tx>(work: &mut Work<'_, T>, spec: &JobSpec) -> Result<Needs, StoreError> {
-    work.lock_whole(spec.depends_on.iter().copied()).await?;
-    let mut needs = Needs::default();
-    for (place, parent) in spec.depends_on.iter().enumerate() {
-        let rule = spec.rule(place);
-        match (work.job(*parent), work.unit_end(*parent)) {
-            (Ok(_), Some((_, ended, _))) => needs.add(rule, ended),
-            (Ok(_), None) => needs.wait_for(rule),
-            (Err(_), _) => {}
-        }
-    }
-    Ok(needs)
-}
-
-/// Lets a job wait again for dependencies that are run again; true when it does.
-async fn revive<T: Tx>(work: &mut Work<'_, T>, child: JobId) -> Result<bool, StoreError> {
-    let Ok(job) = work.job(child) else { return Ok(false) };
-    let (spec, was_blocked) = (Arc::clone(&job.spec), job.status() == Status::Blocked);
-    let needs = needs(work, &spec).await?;
-    Ok(work.trigger(child, &Trigger::Revive { needs }).is_ok() && !was_blocked)
 }
 
 /// Edits a job, or all tasks of its gang.

@@ -21,6 +21,7 @@ mod quotas;
 mod ranks;
 mod read;
 mod removal;
+mod revival;
 mod settle;
 mod standings;
 mod submit;
