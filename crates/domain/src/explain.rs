@@ -10,7 +10,38 @@ use crate::kept_room::Unit;
 use crate::phase::Status;
 use crate::quota_room::{QuotaRoom, ShareOf};
 use crate::resources::Shortfall;
+use crate::suggestion::Suggestion;
 use crate::time::{Span, Timestamp};
+use crate::worker_class::WorkerClass;
+
+/// All that can be said about work that waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// Never empty for a job that waits.
+    pub reasons: Vec<Reason>,
+    /// The workers by what they have, those first that could run it.
+    pub classes: Vec<WorkerClass>,
+    /// Classes that are not told, and their workers.
+    pub more_classes: u32,
+    pub more_workers: u32,
+    /// Each would let it start.
+    pub suggestions: Vec<Suggestion>,
+    pub start: Option<Start>,
+}
+
+impl From<Vec<Reason>> for Explanation {
+    fn from(reasons: Vec<Reason>) -> Self {
+        Self { reasons, ..Self::default() }
+    }
+}
+
+/// When work is expected to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    pub at: Timestamp,
+    /// Room is kept for it; without that, others may come before it.
+    pub kept: bool,
+}
 
 /// One true reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,14 +90,15 @@ pub enum Reason {
     GangDomainsImpossible(Box<GangDomains>),
     /// A gang for which there is room: the next pass places it.
     GangFits { tasks: u32, workers: u32 },
-    /// It would fit workers that keep the room for somebody who goes first.
+    /// Workers that could run it keep their room for somebody who goes first.
     Kept { unit: Unit, workers: u32, until: Option<Timestamp> },
     /// Room is kept for it.
     Foreseen { workers: u32, at: Option<Timestamp> },
     /// The round of its gang that is under way does without it.
     Spared { gang: GangId },
-    /// Jobs that go first: of a smaller rank, or of the same and older.
-    Ahead { jobs: u64 },
+    /// Jobs and gangs that go first: higher priority, or the same and older. Where queues take turns, those of its
+    /// own queue.
+    Ahead { jobs: u64, gangs: u64, queue: Option<QueueName> },
     /// It has had so much service that those of its priority which have had less go first.
     Level { level: u8, served: Span },
     /// It has waited for so long that it goes first among those of its priority.
@@ -122,8 +154,7 @@ impl Reason {
     /// Where it stands in the line, or that it does not wait at all.
     fn write_standing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ahead { jobs: 1 } => f.write_str("1 job goes first"),
-            Self::Ahead { jobs } => write!(f, "{jobs} jobs go first"),
+            Self::Ahead { jobs, gangs, queue } => write_ahead(f, *jobs, *gangs, queue.as_ref()),
             Self::Level { level, served } => write!(
                 f,
                 "it has run for {} and is on level {level} of service: those of its priority on a lower level go first",
@@ -229,8 +260,23 @@ fn count(workers: u32) -> String {
     if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }
 
+fn write_ahead(f: &mut fmt::Formatter<'_>, jobs: u64, gangs: u64, queue: Option<&QueueName>) -> fmt::Result {
+    let of = |count: u64, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        count => Some(format!("{count} {what}s")),
+    };
+    let who: Vec<String> = [of(jobs, "job"), of(gangs, "gang")].into_iter().flatten().collect();
+    let go = if jobs + gangs == 1 { "goes" } else { "go" };
+    match queue {
+        Some(queue) => write!(f, "{} of queue {queue} {go} first; queues take turns", who.join(" and ")),
+        None => write!(f, "{} {go} first", who.join(" and ")),
+    }
+}
+
 fn write_kept(f: &mut fmt::Formatter<'_>, unit: Unit, workers: u32, until: Option<Timestamp>) -> fmt::Result {
-    write!(f, "fits {}, where the room is kept for {unit}, which goes first", count(workers))?;
+    let s = if workers == 1 { "s" } else { "" };
+    write!(f, "{} that could run it keep{s} the room for {unit}, which goes first", count(workers))?;
     match until {
         Some(until) => {
             write!(f, "; until {} a job may pass whose time limit ends before that", until.to_rfc3339())

@@ -99,13 +99,13 @@ impl GangRoom {
 }
 
 /// Every amount that is needed, as words.
-fn amounts(need: &Resources) -> Vec<String> {
+pub(crate) fn amounts(need: &Resources) -> Vec<String> {
     // What nothing at all falls short of is what is needed.
     let all = need.shortfalls(&Resources::default());
     all.iter().map(|shortfall| amount(&shortfall.dimension, shortfall.needed)).collect()
 }
 
-fn amount(dimension: &Dimension, amount: u64) -> String {
+pub(crate) fn amount(dimension: &Dimension, amount: u64) -> String {
     let plural = if amount == 1 { "" } else { "s" };
     match dimension {
         Dimension::CpuMillis => {

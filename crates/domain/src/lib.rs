@@ -30,16 +30,18 @@ pub mod rule;
 pub mod set;
 pub mod signal;
 pub mod spec;
+pub mod suggestion;
 pub mod time;
 pub mod topology;
 pub mod webhook;
 pub mod worker;
+pub mod worker_class;
 
 pub use amounts::{Amounts, Quantity};
 pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};
 pub use event::{Event, EventKind, RequeueCause};
-pub use explain::Reason;
+pub use explain::{Explanation, Reason, Start};
 pub use gang_domains::GangDomains;
 pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
@@ -61,7 +63,9 @@ pub use set::{JobSet, SetKind, StepOutline};
 pub use spec::{
     Concurrency, GangMembership, JobSpec, Launch, LaunchMode, Program, Shape, ShapeId, SignalScope, Unique,
 };
+pub use suggestion::{Change as SuggestedChange, Suggestion};
 pub use time::{Span, Timestamp};
 pub use topology::{Topology, TopologyMode};
 pub use webhook::{DeadLetter, DeliveryId, DeliveryPolicy, Fate, Progress, Secret, Sent, Webhook};
 pub use worker::{Ports, Worker, WorkerStatus};
+pub use worker_class::{Holder, WorkerClass};

@@ -85,8 +85,14 @@ impl Queue {
 
     /// When the next start is allowed, if the rate is used up.
     pub fn next_start(&self) -> Option<Timestamp> {
-        let rate = self.rate.filter(|_| self.tokens_milli < 1000)?;
-        let missing = u128::from(1000 - self.tokens_milli) * u128::from(rate.per.as_micros());
+        self.starts_at(1)
+    }
+
+    /// When so many starts are allowed at once, if the rate does not allow them now.
+    pub fn starts_at(&self, jobs: u32) -> Option<Timestamp> {
+        let wanted = u64::from(jobs) * 1000;
+        let rate = self.rate.filter(|_| self.tokens_milli < wanted)?;
+        let missing = u128::from(wanted - self.tokens_milli) * u128::from(rate.per.as_micros());
         let wait = missing.div_ceil(u128::from(rate.starts.max(1)) * 1000);
         Some(self.filled_at + Span::from_micros(u64::try_from(wait).unwrap_or(u64::MAX)))
     }

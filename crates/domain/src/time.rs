@@ -26,6 +26,14 @@ impl Timestamp {
 }
 
 impl Timestamp {
+    /// The time for people, where seconds do not matter.
+    pub fn to_minute(self) -> String {
+        let text = self.to_rfc3339();
+        let (date, time) = text.split_once('T').unwrap_or((&text, ""));
+        let minute = time.rsplit_once(':').map_or(time, |(minute, _)| minute);
+        format!("{date} {minute} UTC")
+    }
+
     /// The time for people and programs, in UTC, to the second.
     pub fn to_rfc3339(self) -> String {
         let seconds = self.0.div_euclid(1_000_000);

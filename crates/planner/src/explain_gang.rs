@@ -2,8 +2,9 @@
 
 use muster_domain::{Dimension, GangDomains, GangRoom, Reason, Resources, Shortfall, TopologyMode, WorkerId};
 
+use crate::case::Case;
 use crate::devices::Devices;
-use crate::explain::{foreseen, gap, kept_for_others, tags};
+use crate::explain::{gap, in_quarantine, kept_for_others, quarantine_reasons, tags};
 use crate::fit::{Room, WorkerView, shortfalls};
 use crate::gang::GangCandidate;
 use crate::topology;
@@ -17,39 +18,96 @@ const NAMED_DOMAINS: usize = 4;
 /// Workers without room that a reason names.
 const NAMED_LACKING: usize = 3;
 
-/// All true reasons why a gang that waits for placement has not started, with numbers. Never empty.
-///
-/// `workers` are the active registered ones.
-pub fn explain_gang(gang: &GangCandidate, workers: &[WorkerView]) -> Vec<Reason> {
-    let carrying: Vec<&WorkerView> = workers.iter().filter(|w| w.carries(&gang.requirement)).collect();
-    if workers.is_empty() {
+/// Why a gang is not placed; `open` when nothing but room can be the reason.
+pub(crate) fn gang_reasons(case: &Case, open: bool) -> Vec<Reason> {
+    let gang = &case.unit;
+    let quarantined: Vec<&WorkerView> = in_quarantine(case).map(|(view, _)| view).collect();
+    let known: Vec<&WorkerView> = case.workers.iter().chain(quarantined.iter().copied()).collect();
+    if known.is_empty() {
         return vec![Reason::NoWorkers];
     }
-    if carrying.is_empty() {
-        return vec![tags(&gang.requirement, workers)];
+    let carrying = |workers: &[&'_ WorkerView]| workers.iter().any(|w| w.carries(&gang.requirement));
+    if !carrying(&known) {
+        return vec![tags(&gang.requirement, &known)];
     }
-    let untagged = (workers.len() - carrying.len()) as u32;
-    let fewest = u64::from(gang.fewest());
-    let ever = room(gang, &carrying, untagged, room_ever);
-    if ever.room < fewest {
-        return vec![Reason::GangImpossible(Box::new(ever))];
+    if let Some(never) = Look::new(gang, &known).missing(room_ever) {
+        return vec![never.into_impossible()];
     }
-    if let Some(torn) = domains(gang, &carrying, room_ever) {
-        return vec![Reason::GangDomainsImpossible(Box::new(torn))];
+    let workers: Vec<&WorkerView> = case.workers.iter().collect();
+    let look = Look::new(gang, &workers);
+    let lacking = look.missing(room_now);
+    let beside = if lacking.is_none() { room_beside } else { room_beside_ever };
+    let mut reasons = Vec::new();
+    if lacking.is_some() {
+        let able: Vec<&WorkerView> =
+            quarantined.into_iter().filter(|worker| room_ever(gang, worker).0 > 0).collect();
+        reasons.extend(quarantine_reasons(case, &able));
     }
-    let now = room(gang, &carrying, untagged, room_now);
-    let foreseen = foreseen(gang.unit, workers);
-    if now.room < fewest {
-        return std::iter::once(Reason::GangRoom(Box::new(now))).chain(foreseen).collect();
+    let kept = look.missing(room_ever).is_none() && look.missing(beside).is_some();
+    match lacking {
+        Some(missing) => reasons.push(missing.into_reason()),
+        None if !kept && open => {
+            let workers = look.room(room_now).fitting;
+            reasons.push(Reason::GangFits { tasks: gang.tasks, workers });
+        }
+        None => {}
     }
-    if let Some(torn) = domains(gang, &carrying, room_now) {
-        return vec![Reason::GangDomains(Box::new(torn))];
+    if kept {
+        reasons.extend(kept_for_others(&gang.entrant(), &look.workers));
     }
-    if room(gang, &carrying, untagged, room_beside).room < fewest {
-        return kept_for_others(&gang.entrant(), &carrying).into_iter().chain(foreseen).collect();
-    }
-    vec![Reason::GangFits { tasks: gang.tasks, workers: now.fitting }]
+    reasons
 }
+
+/// What keeps a gang from being placed.
+enum Missing {
+    Room(GangRoom),
+    Domains(GangDomains),
+}
+
+impl Missing {
+    fn into_reason(self) -> Reason {
+        match self {
+            Self::Room(room) => Reason::GangRoom(Box::new(room)),
+            Self::Domains(domains) => Reason::GangDomains(Box::new(domains)),
+        }
+    }
+
+    fn into_impossible(self) -> Reason {
+        match self {
+            Self::Room(room) => Reason::GangImpossible(Box::new(room)),
+            Self::Domains(domains) => Reason::GangDomainsImpossible(Box::new(domains)),
+        }
+    }
+}
+
+/// A gang and the workers that carry its tags.
+struct Look<'a> {
+    gang: &'a GangCandidate,
+    workers: Vec<&'a WorkerView>,
+    untagged: u32,
+}
+
+impl<'a> Look<'a> {
+    fn new(gang: &'a GangCandidate, all: &[&'a WorkerView]) -> Self {
+        let workers: Vec<&WorkerView> =
+            all.iter().copied().filter(|worker| worker.carries(&gang.requirement)).collect();
+        Self { gang, untagged: (all.len() - workers.len()) as u32, workers }
+    }
+
+    fn room(&self, measure: Measure) -> GangRoom {
+        room(self.gang, &self.workers, self.untagged, measure)
+    }
+
+    fn missing(&self, measure: Measure) -> Option<Missing> {
+        let room = self.room(measure);
+        if room.room < u64::from(self.gang.fewest()) {
+            return Some(Missing::Room(room));
+        }
+        domains(self.gang, &self.workers, measure).map(Missing::Domains)
+    }
+}
+
+type Measure = fn(&GangCandidate, &WorkerView) -> Measured;
 
 /// Tasks that a worker takes, and what it lacks when it takes none.
 type Measured = (u32, Vec<Shortfall>);
@@ -79,6 +137,13 @@ fn room_beside(gang: &GangCandidate, worker: &WorkerView) -> Measured {
     (tasks.min(most), missing)
 }
 
+/// The same if it were empty.
+fn room_beside_ever(gang: &GangCandidate, worker: &WorkerView) -> Measured {
+    let (tasks, missing) = room_ever(gang, worker);
+    let most = worker.capacity_beside(&gang.entrant(), &gang.requirement, gang.most_on_one());
+    (tasks.min(most), missing)
+}
+
 fn lacking(
     gang: &GangCandidate,
     free: &Resources,
@@ -93,11 +158,7 @@ fn lacking(
 }
 
 /// What the domains lack when the gang must be packed or spread and cannot be; `None` when it can.
-fn domains(
-    gang: &GangCandidate,
-    workers: &[&WorkerView],
-    measure: fn(&GangCandidate, &WorkerView) -> Measured,
-) -> Option<GangDomains> {
+fn domains(gang: &GangCandidate, workers: &[&WorkerView], measure: Measure) -> Option<GangDomains> {
     let wanted = gang.topology.as_ref().filter(|topology| topology.required)?;
     let rooms = topology::rooms(wanted, workers, |worker| {
         (u64::from(measure(gang, worker).0), room_ever(gang, worker).0 > 0)
@@ -141,12 +202,7 @@ fn domains(
 }
 
 /// Counts the room that is measured in each worker; one of which nothing is known takes anything.
-fn room(
-    gang: &GangCandidate,
-    workers: &[&WorkerView],
-    untagged: u32,
-    measure: fn(&GangCandidate, &WorkerView) -> Measured,
-) -> GangRoom {
+fn room(gang: &GangCandidate, workers: &[&WorkerView], untagged: u32, measure: Measure) -> GangRoom {
     let mut fitting: Vec<(WorkerId, u32)> = Vec::new();
     let mut lacking: Vec<(WorkerId, Vec<Shortfall>)> = Vec::new();
     for worker in workers {
@@ -179,9 +235,14 @@ fn room(
 
 #[cfg(test)]
 mod tests {
-    use muster_domain::{GangId, Requirement, Unit};
+    use muster_domain::{GangId, Requirement, Timestamp, Unit};
 
     use super::*;
+    use crate::explain::reasons;
+
+    fn explain_gang(gang: &GangCandidate, workers: &[WorkerView]) -> Vec<Reason> {
+        reasons(&Case::new(gang.clone(), workers.to_vec(), Timestamp::default()))
+    }
 
     fn vram(vram_mb: u64) -> Resources {
         Resources { vram_mb, ..Resources::default() }

@@ -67,7 +67,11 @@ impl WorkerView {
     /// What the worker lacks even when it is empty; empty when it could ever run the job.
     pub fn shortfalls_ever(&self, need: &Requirement) -> Vec<Shortfall> {
         let Some(total) = &self.total else { return Vec::new() };
-        shortfalls(&need.resources, total, self.emptied().as_ref())
+        let mut missing = shortfalls(&need.resources, total, self.emptied().as_ref());
+        if self.slots == Some(0) {
+            missing.push(Shortfall { dimension: Dimension::Slots, needed: 1, available: 0 });
+        }
+        missing
     }
 
     /// Whether the room that it keeps for others allows this one.

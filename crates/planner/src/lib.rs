@@ -6,6 +6,8 @@
 //! hides what fits.
 
 pub mod board;
+mod case;
+mod classes;
 mod devices;
 mod explain;
 mod explain_gang;
@@ -23,11 +25,12 @@ mod reclaim;
 mod score;
 mod share;
 mod strict;
+mod suggest;
 mod topology;
 
+pub use case::{Aside, Case, Gate, Owner};
 pub use devices::Devices;
-pub use explain::explain;
-pub use explain_gang::explain_gang;
+pub use explain::{explain, never, reasons};
 pub use fit::WorkerView;
 pub use gang::{GangCandidate, GangPlacement, place_gangs};
 pub use make_room::size;

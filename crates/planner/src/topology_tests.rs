@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::{GangId, Requirement, Resources, Unit, WorkerId};
+use muster_domain::{GangId, Reason, Requirement, Resources, Timestamp, Unit, WorkerId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::explain_gang::explain_gang;
+use crate::case::Case;
+use crate::explain::reasons;
 use crate::gang::{GangPlacement, place_gangs};
 use crate::policy::Policy;
+
+fn explain_gang(gang: &GangCandidate, workers: &[WorkerView]) -> Vec<Reason> {
+    reasons(&Case::new(gang.clone(), workers.to_vec(), Timestamp::default()))
+}
 
 fn worker(name: &str, slots: u32, labels: &[(&str, &str)]) -> WorkerView {
     WorkerView {

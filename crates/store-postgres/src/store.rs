@@ -91,7 +91,7 @@ impl PostgresStore {
             | Query::Gangs(_)
             | Query::CancelPreview(_)
             | Query::Finished { .. }
-            | Query::Why(_)
+            | Query::Why { .. }
             | Query::Standings
             | Query::WaitingByUser(_) => Scope::Snapshot,
         };

@@ -88,7 +88,7 @@ impl Store for SqliteStore {
             | Query::Queues
             | Query::Webhooks { .. }
             | Query::DeadLetters(_)
-            | Query::Why(_)
+            | Query::Why { .. }
             | Query::Standings
             | Query::WaitingByUser(_) => &self.reader,
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    Amounts, DeadLetter, Event, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Reason, Resources,
+    Amounts, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Resources,
     SetId, SetKind, Status, Timestamp, Worker, WorkerId,
 };
 
@@ -198,8 +198,11 @@ pub enum Query {
     Gang(GangId),
     /// Gangs with all their tasks, newest first.
     Gangs(GangFilter),
-    /// Why a job does not run.
-    Why(JobId),
+    /// Why a job does not run, as of a time.
+    Why {
+        job: JobId,
+        now: Timestamp,
+    },
     /// All webhooks; `counted` with the number of their dead letters.
     Webhooks {
         counted: bool,
@@ -225,7 +228,7 @@ pub enum Reply {
     CancelPreview(CancelPreview),
     Gang(Vec<JobView>),
     Gangs(Vec<GangView>),
-    Why(Option<(Job, Vec<Reason>)>),
+    Why(Option<Box<(Job, Explanation)>>),
     Webhooks(Vec<WebhookView>),
     DeadLetters(Vec<DeadLetter>),
 }

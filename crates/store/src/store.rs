@@ -5,7 +5,7 @@ use std::fmt;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use muster_domain::{DeadLetter, Event, GangId, Job, JobId, Queue, Reason, Timestamp, WorkerId};
+use muster_domain::{DeadLetter, Event, Explanation, GangId, Job, JobId, Queue, Timestamp, WorkerId};
 
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
@@ -253,10 +253,14 @@ pub trait StoreExt: Store {
         }
     }
 
-    fn why(&self, id: JobId) -> impl Future<Output = Result<Option<(Job, Vec<Reason>)>, StoreError>> + Send {
+    fn why(
+        &self,
+        job: JobId,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Option<(Job, Explanation)>, StoreError>> + Send {
         async move {
-            match self.read(Query::Why(id)).await? {
-                Reply::Why(why) => Ok(why),
+            match self.read(Query::Why { job, now }).await? {
+                Reply::Why(why) => Ok(why.map(|why| *why)),
                 _ => Err(mismatch("why")),
             }
         }

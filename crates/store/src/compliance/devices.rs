@@ -119,7 +119,7 @@ pub async fn memory_of_each_device_counts_and_why_says_so(stage: &Stage) {
     stage.register_with_gpus("w", devices(2, 40), &[]).await;
     let large = stage.submit(gpus(1, 41)).await.id;
     assert_eq!(stage.next_grant("w").await, Given::NoJob);
-    let (_, reasons) = stage.store.why(large).await.unwrap().unwrap();
+    let reasons = stage.reasons(large).await;
     let text = reasons[0].to_string();
     assert!(reasons[0].code() == "impossible" && text.contains("needs 41 vram_mb, has 40"), "{text}");
     let sum = stage.submit(gpus(0, 50)).await.id;
@@ -127,7 +127,7 @@ pub async fn memory_of_each_device_counts_and_why_says_so(stage: &Stage) {
     stage.submit(gpus(2, 0)).await;
     assert_eq!(stage.next_grant("w").await, whole(&[0, 1]));
     let later = stage.submit(gpus(1, 0)).await.id;
-    let (_, reasons) = stage.store.why(later).await.unwrap().unwrap();
+    let reasons = stage.reasons(later).await;
     let text = reasons[0].to_string();
     assert!(reasons[0].code() == "resources" && text.contains("needs 1 gpus, has 0"), "{text}");
 }
@@ -178,7 +178,7 @@ pub async fn an_exclusive_job_has_a_worker_for_itself(stage: &Stage) {
     let plain = stage.claim_by("w").await.unwrap();
     let alone = stage.submit(JobSpec { exclusive: true, priority: 9, ..needing(1) }).await.id;
     assert!(stage.claim_by("w").await.is_none(), "somebody is there");
-    let (_, reasons) = stage.store.why(alone).await.unwrap().unwrap();
+    let reasons = stage.reasons(alone).await;
     assert!(reasons[0].to_string().contains("needs the worker for itself"), "{reasons:?}");
     stage.report(&plain, ReportKind::Done).await.unwrap();
     for _ in 0..2 {

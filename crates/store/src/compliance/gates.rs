@@ -86,7 +86,7 @@ pub async fn the_smallest_limit_of_a_key_counts(stage: &Stage) {
 
 pub async fn why_names_the_gate(stage: &Stage) {
     let codes = async |id| {
-        let (_, reasons) = stage.store.why(id).await.unwrap().unwrap();
+        let reasons = stage.reasons(id).await;
         reasons.iter().map(Reason::code).collect::<Vec<_>>()
     };
     stage.submit(keyed("k", 1)).await;

@@ -53,7 +53,7 @@ pub async fn a_black_hole_is_set_aside_with_the_evidence(stage: &Stage) {
     assert!(quarantine.lines()[0].contains("exit code 1"), "{:?}", quarantine.lines());
     assert!(!run(stage, "bad", ReportKind::Done).await, "it gets no work");
     let waiting = stage.all().await.into_iter().find(|job| job.status() == Status::Pending).unwrap();
-    let (_, reasons) = stage.store.why(waiting.id).await.unwrap().unwrap();
+    let reasons = stage.reasons(waiting.id).await;
     assert!(reasons.iter().any(|reason| reason.code() == "quarantine"), "{reasons:?}");
     assert!(stage.claim_by("good").await.is_some());
 }

@@ -139,7 +139,7 @@ pub async fn events_are_numbered_and_readable_from_a_position(stage: &Stage) {
 
 pub async fn why_names_the_cause(stage: &Stage) {
     let codes = async |id| {
-        let (_, reasons) = stage.store.why(id).await.unwrap().unwrap();
+        let reasons = stage.reasons(id).await;
         reasons.iter().map(muster_domain::Reason::code).collect::<Vec<_>>()
     };
     let first = stage.shell("x").await;
@@ -157,5 +157,5 @@ pub async fn why_names_the_cause(stage: &Stage) {
     assert_eq!(codes(running.id).await, ["stopping"]);
     stage.report(&running, ReportKind::Preempted).await.unwrap();
     assert_eq!(codes(running.id).await, ["ended"]);
-    assert!(stage.store.why(stage.new_id()).await.unwrap().is_none());
+    assert!(stage.store.why(stage.new_id(), stage.now()).await.unwrap().is_none());
 }

@@ -99,7 +99,7 @@ pub async fn work_that_is_not_preemptible_stays_within_its_own(stage: &Stage) {
     let fixed = JobSpec { fixed: true, ..queued("a", 10) };
     let jobs = submit(stage, &fixed, 5).await;
     assert_eq!(claim(stage, 100).await.len(), 2);
-    let (_, reasons) = stage.store.why(jobs[4].id).await.unwrap().unwrap();
+    let reasons = stage.reasons(jobs[4].id).await;
     assert!(reasons.iter().any(|reason| reason.to_string().contains("does not borrow")), "{reasons:?}");
 }
 

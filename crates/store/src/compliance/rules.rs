@@ -6,7 +6,6 @@ use muster_domain::{
 
 use super::stage::Stage;
 use crate::command::{Command, NewJob};
-use crate::store::StoreExt;
 
 async fn under(stage: &Stage, parents: &[JobId], rule: Rule, if_unmet: Option<IfUnmet>) -> Job {
     let job = NewJob {
@@ -169,6 +168,6 @@ pub async fn why_names_only_what_is_waited_for(stage: &Stage) {
     let ids = parents(stage, 2).await;
     let child = under(stage, &ids, Rule::AllDone, None).await;
     end(stage, ids[0], Ended::Failed).await;
-    let (_, reasons) = stage.store.why(child.id).await.unwrap().unwrap();
+    let reasons = stage.reasons(child.id).await;
     assert_eq!(reasons, [Reason::Dependency { job: ids[1], status: Status::Pending }]);
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use futures::future::BoxFuture;
 use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Caller, Event, Exit, Job, JobId, JobSpec, Lease, Rejection, ReportKind, Resources, Span, Status,
-    Timestamp, Worker, WorkerId, WorkerStatus, invariants,
+    Caller, Event, Exit, Explanation, Job, JobId, JobSpec, Lease, Reason, Rejection, ReportKind, Resources,
+    Span, Status, Timestamp, Worker, WorkerId, WorkerStatus, invariants,
 };
 use muster_planner::{Held, Ledger};
 
@@ -259,15 +259,22 @@ impl Stage {
         self.store.job(id).await.unwrap().unwrap().job
     }
 
+    /// All that is said about a job.
+    pub async fn why(&self, id: JobId) -> Explanation {
+        self.store.why(id, self.now()).await.unwrap().unwrap().1
+    }
+
+    pub async fn reasons(&self, id: JobId) -> Vec<Reason> {
+        self.why(id).await.reasons
+    }
+
     pub async fn why_codes(&self, id: JobId) -> Vec<&'static str> {
-        let (_, reasons) = self.store.why(id).await.unwrap().unwrap();
-        reasons.iter().map(muster_domain::Reason::code).collect()
+        self.reasons(id).await.iter().map(Reason::code).collect()
     }
 
     /// The first reason that the store gives, in words.
     pub async fn store_reason(&self, id: JobId) -> String {
-        let (_, reasons) = self.store.why(id).await.unwrap().unwrap();
-        reasons.first().map(ToString::to_string).unwrap_or_default()
+        self.reasons(id).await.first().map(ToString::to_string).unwrap_or_default()
     }
 
     pub async fn status(&self, id: JobId) -> Status {

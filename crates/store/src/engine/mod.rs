@@ -27,6 +27,7 @@ mod standings;
 mod submit;
 mod sweep;
 mod webhooks;
+mod why;
 mod work;
 mod workers;
 

@@ -136,7 +136,7 @@ fn has_hope(one: &Blocked, gates: &Gates) -> bool {
     ledger.room(seat, &need, unit.fixed) >= unit.least || ledger.is_within_own(seat, &all)
 }
 
-fn single(job: &Job, now: Timestamp) -> GangCandidate {
+pub(super) fn single(job: &Job, now: Timestamp) -> GangCandidate {
     let shape = job.spec.shape();
     GangCandidate {
         unit: Unit::Job(job.id),
@@ -156,11 +156,11 @@ fn single(job: &Job, now: Timestamp) -> GangCandidate {
     }
 }
 
-fn unit_of(job: &Job) -> Unit {
+pub(super) fn unit_of(job: &Job) -> Unit {
     job.spec.gang.as_ref().map_or(Unit::Job(job.id), |gang| Unit::Gang(gang.id))
 }
 
-fn occupants(
+pub(super) fn occupants(
     held: &[Job],
     workers: &[WorkerId],
     ledger: Option<&Ledger>,

@@ -7,10 +7,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use muster_domain::queue_tree::{self, Queues, way_up};
-use muster_domain::{
-    Event, EventKind, Queue, QueueName, Reason, Rejection, Resources, Shape, ShapeId, WorkerId,
-};
-use muster_planner::{Held, Ledger};
+use muster_domain::{Event, EventKind, Queue, QueueName, Rejection, Resources, Shape, ShapeId, WorkerId};
+use muster_planner::{Gate, Held, Ledger};
 
 use super::gates::Look;
 use super::work::Work;
@@ -262,34 +260,30 @@ pub(super) async fn put_queue<T: Tx>(
     Ok(Ok(own.unwrap_or_else(|| Queue::new(settings.name.clone()))))
 }
 
-/// What the quotas and limits of its queue keep a job from, or `jobs` of them that start together.
-pub(super) async fn reasons<T: Tx>(tx: &mut T, shape: &Shape, jobs: u32) -> Result<Vec<Reason>, StoreError> {
-    let Some(name) = &shape.queue else { return Ok(Vec::new()) };
+/// What a job of this shape faces in the tree of its queue: the limits on what runs, the queues, and what runs in them.
+pub(super) async fn facing<T: Tx>(
+    tx: &mut T,
+    shape: &Shape,
+) -> Result<(Vec<Gate>, Vec<Queue>, Vec<Held>), StoreError> {
+    let nothing = (Vec::new(), Vec::new(), Vec::new());
+    let Some(name) = &shape.queue else { return Ok(nothing) };
     let queues = tx.queues().await?;
     let root = queues.iter().find(|queue| queue.name == *name).and_then(|queue| queue.tree.clone());
-    let Some(root) = root else { return Ok(Vec::new()) };
+    let Some(root) = root else { return Ok(nothing) };
     let tree: Vec<Queue> = queues.into_iter().filter(|queue| queue.tree.as_ref() == Some(&root)).collect();
     let counted = Counted::read(tx, &tree, std::iter::empty()).await?;
-    let mut reasons = Vec::new();
+    let mut gates = Vec::new();
     for above in way_up(&counted.queues, name) {
         let Some(queue) = counted.queues.get(above) else { continue };
-        let running = counted.running(above, None);
-        if let Some(limit) = queue.terms.max_running.filter(|limit| running.saturating_add(jobs) > *limit) {
-            reasons.push(Reason::QueueRuns { queue: above.clone(), running, limit });
+        if let Some(limit) = queue.terms.max_running {
+            let running = counted.running(above, None);
+            gates.push(Gate::Running { queue: above.clone(), running, limit });
         }
         if let (Some(limit), Some(user)) = (queue.terms.max_running_per_user, &shape.user) {
             let running = counted.running(above, Some(user));
-            if running.saturating_add(jobs) > limit {
-                let (queue, user) = (above.clone(), user.clone());
-                reasons.push(Reason::UserRuns { queue, user, running, limit });
-            }
+            gates.push(Gate::UserRunning { queue: above.clone(), user: user.clone(), running, limit });
         }
     }
-    let ledger = counted.ledger(&[]);
-    if let Some(seat) = ledger.seat(Some(name)) {
-        let need = ledger.row(&shape.requirement.resources);
-        let lacking = ledger.lacking(seat, &need, shape.fixed, jobs).into_iter();
-        reasons.extend(lacking.map(|room| Reason::Quota(Box::new(room))));
-    }
-    Ok(reasons)
+    let held = counted.held.iter().map(|(shape, jobs)| held(shape, *jobs)).collect();
+    Ok((gates, tree, held))
 }

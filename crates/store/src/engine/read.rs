@@ -3,21 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use muster_domain::{
-    Entrant, GangId, Job, JobId, JobSet, Phase, Reason, SetId, Status, Timestamp, Turn, Unit, Worker,
-    WorkerId, WorkerStatus,
-};
-use muster_planner::{WorkerView, explain, explain_gang};
+use muster_domain::{GangId, Job, JobId, JobSet, SetId, Timestamp, Worker, WorkerId};
+use muster_planner::WorkerView;
 
 use super::claim::with_usage;
-use super::gates::Gates;
-use super::{Policy, devices, plan, preview, quotas, standings, webhooks};
+use super::why::why;
+use super::{Policy, devices, preview, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
     SetFilter, SetView, WorkerUsage,
 };
-use crate::tx::{Tx, WaitingGang};
+use crate::tx::Tx;
 
 /// Answers a question inside `tx`.
 pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Reply, StoreError> {
@@ -46,7 +43,7 @@ pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Re
             Reply::Gang(with_checkpoints(tx, tasks).await?)
         }
         Query::Gangs(filter) => Reply::Gangs(gangs(tx, *filter).await?),
-        Query::Why(id) => Reply::Why(why(tx, policy, *id).await?),
+        Query::Why { job, now } => Reply::Why(why(tx, policy, *job, *now).await?.map(Box::new)),
     })
 }
 
@@ -147,129 +144,4 @@ async fn workers<T: Tx>(tx: &mut T) -> Result<Vec<WorkerUsage>, StoreError> {
         exclusive: view.exclusive,
     };
     Ok(workers.into_iter().zip(views).map(&mut pair).collect())
-}
-
-/// The active workers as placement sees them; none of them asks.
-pub(super) async fn worker_views<T: Tx>(tx: &mut T) -> Result<Vec<WorkerView>, StoreError> {
-    let mut workers = tx.workers().await?;
-    workers.retain(|worker| worker.status == WorkerStatus::Active && worker.health.quarantine.is_none());
-    with_usage(tx, workers).await
-}
-
-async fn why<T: Tx>(tx: &mut T, policy: Policy, id: JobId) -> Result<Option<(Job, Vec<Reason>)>, StoreError> {
-    let Some(job) = tx.read_jobs(&[id]).await?.pop() else { return Ok(None) };
-    let reasons = match &job.phase {
-        Phase::Pending => pending(tx, policy, &job).await?,
-        Phase::Delayed { until } => vec![delay(&job, *until)],
-        Phase::Held { until } => {
-            let held = Reason::Held { why: hold(&job) };
-            std::iter::once(held).chain(until.map(|until| delay(&job, until))).collect()
-        }
-        Phase::Blocked { .. } => {
-            let mut reasons = unfinished_dependencies(tx, &job).await?;
-            reasons.extend(job.hold.is_some().then(|| Reason::Held { why: hold(&job) }));
-            if reasons.is_empty() && job.spec.gang.is_some() {
-                reasons = waiting_task(tx, &job).await?;
-                reasons.extend(standings::of_job(policy, &job));
-            }
-            reasons
-        }
-        Phase::Reserved { worker, .. } => vec![Reason::Running { worker: Some(worker.clone()), since: None }],
-        Phase::Running { worker, .. } => {
-            vec![Reason::Running { worker: worker.clone(), since: job.started_at }]
-        }
-        Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
-            vec![Reason::Stopping { why: stop.to_string() }]
-        }
-        Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {
-            vec![Reason::Ended { status: job.status(), why: job.reason() }]
-        }
-    };
-    Ok(Some((job, reasons)))
-}
-
-fn hold(job: &Job) -> String {
-    job.hold.as_ref().map_or_else(|| "held".to_owned(), ToString::to_string)
-}
-
-fn delay(job: &Job, until: Timestamp) -> Reason {
-    if job.closed.is_some() {
-        return Reason::BackOff { until, attempt: job.attempts };
-    }
-    Reason::NotBefore { until }
-}
-
-/// A task of a gang that waits for nothing but its placement.
-async fn waiting_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
-    let Some(gang) = job.spec.gang.as_ref() else { return Ok(Vec::new()) };
-    let tasks = tx.gang_tasks(&[gang.id]).await?;
-    let open: Vec<&Job> = tasks.iter().filter(|task| !task.is_terminal()).collect();
-    let least = gang.min.unwrap_or(u32::MAX).min(open.len() as u32);
-    let mut reasons = gates(tx, job, least).await?;
-    if open.iter().any(|task| task.status() != Status::Blocked) {
-        reasons.push(Reason::Spared { gang: gang.id });
-        return Ok(reasons);
-    }
-    // A read does not know the time: who asked leaves out what is over.
-    if job.closed.is_some() || job.spec.not_before == Some(job.ready_at) {
-        reasons.push(delay(job, job.ready_at));
-    }
-    let waiting = WaitingGang { first: job.clone(), tasks: open.len() as u32 };
-    if let Some(candidate) = plan::candidate(&waiting, &Gates::default(), Timestamp::default()) {
-        let mut views = worker_views(tx).await?;
-        devices::read_for(tx, [&candidate.requirement], &mut views).await?;
-        reasons.extend(explain_gang(&candidate, &views));
-    }
-    Ok(reasons)
-}
-
-/// The gates in front of a pending job, then the room.
-async fn pending<T: Tx>(tx: &mut T, policy: Policy, job: &Job) -> Result<Vec<Reason>, StoreError> {
-    let mut reasons = gates(tx, job, 1).await?;
-    let workers = tx.workers().await?;
-    let set_aside = workers.iter().filter(|worker| worker.status == WorkerStatus::Active);
-    reasons.extend(set_aside.filter_map(|worker| {
-        let until = worker.health.quarantine.as_ref()?.probe_at;
-        Some(Reason::Quarantined { worker: worker.id.clone(), until })
-    }));
-    let in_turn = if policy.is_fair() { standings::in_turn(tx, job).await? } else { None };
-    // Where queues take turns, age does not say who goes first.
-    let ahead = if in_turn.is_some() { 0 } else { tx.count_ahead(job).await? };
-    let (need, mut views) = (job.spec.requirement(), worker_views(tx).await?);
-    devices::read_for(tx, [&need], &mut views).await?;
-    // A read does not know the time, and so not when the job would end.
-    let turn = Turn::new(job.rank, job.seq);
-    let entrant = Entrant { unit: Unit::Job(job.id), turn, need: &need.resources, ends: None };
-    reasons.extend(explain(&need, &entrant, &views, ahead));
-    reasons.extend(in_turn.flatten());
-    reasons.extend(standings::of_job(policy, job));
-    Ok(reasons)
-}
-
-/// What keeps a job, or so many that start together, from starting apart from room.
-async fn gates<T: Tx>(tx: &mut T, job: &Job, jobs: u32) -> Result<Vec<Reason>, StoreError> {
-    let mut reasons = Vec::new();
-    if let Some(name) = &job.spec.queue {
-        let queues = tx.queues().await?;
-        if let Some(queue) = queues.iter().find(|queue| queue.name == *name) {
-            let paused = queue.paused.then(|| Reason::QueuePaused { queue: name.clone() });
-            let limited = queue.next_start().map(|until| Reason::RateLimited { queue: name.clone(), until });
-            reasons.extend(paused.into_iter().chain(limited));
-        }
-        reasons.extend(quotas::reasons(tx, &job.spec.shape(), jobs).await?);
-    }
-    if let Some(limit) = &job.spec.concurrency {
-        let holders = tx.holders_of_key(&limit.key, limit.limit as usize + 1).await?;
-        if holders.len() >= limit.limit as usize {
-            reasons.push(Reason::Concurrency { key: limit.key.clone(), limit: limit.limit, holders });
-        }
-    }
-    Ok(reasons)
-}
-
-async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
-    let parents = tx.read_jobs(&job.spec.depends_on).await?;
-    // One that has ended is not waited for any more, however it ended: the rule decided on it.
-    let unfinished = parents.iter().filter(|parent| parent.ended().is_none());
-    Ok(unfinished.map(|parent| Reason::Dependency { job: parent.id, status: parent.status() }).collect())
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use muster_domain::{Entrant, Job, JobId, Requirement, Shape, ShapeId, Turn, Unit};
+use muster_domain::{Job, Requirement, Shape, ShapeId};
 
-use crate::engine::read::worker_views;
+use crate::engine::why::worker_views;
 use crate::engine::work::Work;
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -78,15 +78,7 @@ pub(super) async fn warnings<T: Tx>(
         return Ok(HashMap::new());
     }
     let remark = |need: &Requirement| -> Vec<String> {
-        // Whoever asks, only what no worker could ever hold is of interest.
-        let anyone = Unit::Job(JobId::from_random([0; 16]));
-        let turn = Turn::new(i64::MIN, 0);
-        let entrant = Entrant { unit: anyone, turn, need: &need.resources, ends: None };
-        let reasons = muster_planner::explain(need, &entrant, &workers, 0).into_iter();
-        reasons
-            .filter(|reason| matches!(reason.code(), "impossible" | "tags"))
-            .map(|r| r.to_string())
-            .collect()
+        muster_planner::never(need, &workers).map(|reason| reason.to_string()).into_iter().collect()
     };
     Ok(demanding.into_iter().map(|(shape, need)| (shape, remark(&need))).collect())
 }

@@ -1,0 +1,234 @@
+//! Why a job does not run: what is read for it, and the question to the pure planner.
+//!
+//! Guarantee: what is read is bounded by workers, shapes and what runs on the workers that could take the job; the jobs
+//! that wait are counted, not read.
+
+use std::collections::HashMap;
+
+use muster_domain::{
+    Explanation, Job, JobId, Phase, Queue, Reason, Requirement, Status, Timestamp, Unit, Worker, WorkerId,
+    WorkerStatus,
+};
+use muster_planner::{Aside, Case, GangCandidate, Gate, Held, Owner, WorkerView, explain};
+
+use super::claim::with_usage;
+use super::gates::Gates;
+use super::{Policy, devices, outlook, plan, quotas, standings};
+use crate::error::StoreError;
+use crate::tx::{Tx, WaitingGang};
+
+/// Gangs that are looked through for those that go first.
+const GANGS: usize = 1000;
+
+/// The job, and all that can be said about it.
+pub(super) async fn why<T: Tx>(
+    tx: &mut T,
+    policy: Policy,
+    id: JobId,
+    now: Timestamp,
+) -> Result<Option<(Job, Explanation)>, StoreError> {
+    let Some(job) = tx.read_jobs(&[id]).await?.pop() else { return Ok(None) };
+    let explanation = match &job.phase {
+        Phase::Pending => pending(tx, policy, &job, now).await?,
+        Phase::Delayed { until } => vec![delay(&job, *until)].into(),
+        Phase::Held { until } => {
+            let held = Reason::Held { why: hold(&job) };
+            let reasons = std::iter::once(held).chain(until.map(|until| delay(&job, until)));
+            reasons.collect::<Vec<_>>().into()
+        }
+        Phase::Blocked { .. } => {
+            let mut reasons = unfinished_dependencies(tx, &job).await?;
+            reasons.extend(job.hold.is_some().then(|| Reason::Held { why: hold(&job) }));
+            if reasons.is_empty() && job.spec.gang.is_some() {
+                waiting_task(tx, policy, &job, now).await?
+            } else {
+                reasons.into()
+            }
+        }
+        Phase::Reserved { worker, .. } => {
+            vec![Reason::Running { worker: Some(worker.clone()), since: None }].into()
+        }
+        Phase::Running { worker, .. } => {
+            vec![Reason::Running { worker: worker.clone(), since: job.started_at }].into()
+        }
+        Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
+            vec![Reason::Stopping { why: stop.to_string() }].into()
+        }
+        Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {
+            vec![Reason::Ended { status: job.status(), why: job.reason() }].into()
+        }
+    };
+    Ok(Some((job, explanation)))
+}
+
+fn hold(job: &Job) -> String {
+    job.hold.as_ref().map_or_else(|| "held".to_owned(), ToString::to_string)
+}
+
+fn delay(job: &Job, until: Timestamp) -> Reason {
+    if job.closed.is_some() {
+        return Reason::BackOff { until, attempt: job.attempts };
+    }
+    Reason::NotBefore { until }
+}
+
+async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let parents = tx.read_jobs(&job.spec.depends_on).await?;
+    // One that has ended is not waited for any more, however it ended: the rule decided on it.
+    let unfinished = parents.iter().filter(|parent| parent.ended().is_none());
+    Ok(unfinished.map(|parent| Reason::Dependency { job: parent.id, status: parent.status() }).collect())
+}
+
+/// A task of a gang that waits for nothing but its placement.
+async fn waiting_task<T: Tx>(
+    tx: &mut T,
+    policy: Policy,
+    job: &Job,
+    now: Timestamp,
+) -> Result<Explanation, StoreError> {
+    let Some(gang) = job.spec.gang.as_ref() else { return Ok(Explanation::default()) };
+    let tasks = tx.gang_tasks(&[gang.id]).await?;
+    let open: Vec<&Job> = tasks.iter().filter(|task| !task.is_terminal()).collect();
+    if open.iter().any(|task| task.status() != Status::Blocked) {
+        return Ok(vec![Reason::Spared { gang: gang.id }].into());
+    }
+    let waiting = WaitingGang { first: job.clone(), tasks: open.len() as u32 };
+    let Some(unit) = plan::candidate(&waiting, &Gates::default(), now) else {
+        return Ok(Explanation::default());
+    };
+    let mut explanation = explain(&case(tx, policy, job, unit, now).await?);
+    if job.ready_at > now && (job.closed.is_some() || job.spec.not_before == Some(job.ready_at)) {
+        explanation.reasons.insert(0, delay(job, job.ready_at));
+        explanation.suggestions.clear();
+    }
+    Ok(explanation)
+}
+
+/// A job that waits for a worker.
+async fn pending<T: Tx>(
+    tx: &mut T,
+    policy: Policy,
+    job: &Job,
+    now: Timestamp,
+) -> Result<Explanation, StoreError> {
+    let unit = outlook::single(job, job.spec.shape(), now).unit;
+    let mut explanation = explain(&case(tx, policy, job, unit, now).await?);
+    let in_turn = standings::in_turn(tx, job).await?;
+    // Where queues take turns, age does not say who goes first.
+    if in_turn.is_none() {
+        let (jobs, gangs) = (tx.count_ahead(job).await?, gangs_ahead(tx, job, now).await?);
+        if jobs + gangs > 0 {
+            explanation.reasons.push(Reason::Ahead { jobs, gangs, queue: None });
+        }
+    }
+    explanation.reasons.extend(in_turn.flatten());
+    Ok(explanation)
+}
+
+/// How many gangs go before a job.
+async fn gangs_ahead<T: Tx>(tx: &mut T, job: &Job, now: Timestamp) -> Result<u64, StoreError> {
+    let own = outlook::single(job, job.spec.shape(), now).unit;
+    let order = muster_planner::Order::Turn;
+    let waiting = tx.waiting_gangs(GANGS).await?.into_iter();
+    let ready = waiting.filter(|gang| gang.first.hold.is_none() && gang.first.ready_at <= now);
+    let units = ready.filter_map(|gang| plan::candidate(&gang, &Gates::default(), now));
+    Ok(units.filter(|unit| unit.key(order) < own.key(order)).count() as u64)
+}
+
+/// What decides on a unit, of which `job` is the job or the first task.
+async fn case<T: Tx>(
+    tx: &mut T,
+    policy: Policy,
+    job: &Job,
+    unit: GangCandidate,
+    now: Timestamp,
+) -> Result<Case, StoreError> {
+    let facing = gates(tx, job, unit.least, now).await?;
+    let (workers, aside) = workers(tx, &unit.requirement).await?;
+    let mut case = Case::new(unit, workers, now);
+    (case.aside, case.knobs, case.queue) = (aside, policy.knobs, job.spec.queue.clone());
+    (case.gates, case.queues, case.held) = (facing.gates, facing.queues, facing.held);
+    if !case.fits() {
+        read_occupants(tx, &mut case).await?;
+    }
+    Ok(case)
+}
+
+/// The active workers as placement sees them; none of them asks.
+pub(super) async fn worker_views<T: Tx>(tx: &mut T) -> Result<Vec<WorkerView>, StoreError> {
+    let mut workers = tx.workers().await?;
+    workers.retain(|worker| worker.status == WorkerStatus::Active && worker.health.quarantine.is_none());
+    with_usage(tx, workers).await
+}
+
+/// The workers that get work and those that do not, with what they hold.
+async fn workers<T: Tx>(tx: &mut T, need: &Requirement) -> Result<(Vec<WorkerView>, Vec<Aside>), StoreError> {
+    let all = tx.workers().await?;
+    let mut views = with_usage(tx, all.clone()).await?;
+    devices::read_for(tx, [need], &mut views).await?;
+    let (mut workers, mut aside) = (Vec::new(), Vec::new());
+    for (Worker { status, health, .. }, view) in all.into_iter().zip(views) {
+        let quarantined_until = health.quarantine.map(|quarantine| quarantine.probe_at);
+        match (status, quarantined_until) {
+            (WorkerStatus::Active, None) => workers.push(view),
+            (WorkerStatus::Active, Some(_)) => aside.push(Aside { view, quarantined_until }),
+            (WorkerStatus::Offline, _) => aside.push(Aside { view, quarantined_until: None }),
+        }
+    }
+    Ok((workers, aside))
+}
+
+/// Who is on the workers that could run it.
+async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result<(), StoreError> {
+    let need = &case.unit.requirement;
+    let able =
+        |view: &&WorkerView| view.running > 0 && view.carries(need) && view.shortfalls_ever(need).is_empty();
+    let asked: Vec<WorkerId> = case.workers.iter().filter(able).filter_map(|view| view.id.clone()).collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let held = tx.held_jobs(&asked).await?;
+    let all: Vec<WorkerId> = case.workers.iter().filter_map(|view| view.id.clone()).collect();
+    case.occupants = outlook::occupants(&held, &all, case.now);
+    let owner = |job: &Job| {
+        let owner = Owner { queue: job.spec.queue.clone(), user: job.spec.user.clone() };
+        (outlook::unit_of(job), owner)
+    };
+    case.owners = held.iter().map(owner).collect::<HashMap<Unit, Owner>>();
+    Ok(())
+}
+
+/// What stands before a unit apart from room.
+#[derive(Default)]
+struct Facing {
+    gates: Vec<Gate>,
+    queues: Vec<Queue>,
+    held: Vec<Held>,
+}
+
+/// The gates in front of so many jobs that start together.
+async fn gates<T: Tx>(tx: &mut T, job: &Job, jobs: u32, now: Timestamp) -> Result<Facing, StoreError> {
+    let mut facing = Facing::default();
+    if let Some(name) = &job.spec.queue {
+        let queues = tx.queues().await?;
+        if let Some(mut queue) = queues.into_iter().find(|queue| queue.name == *name) {
+            queue.refill(now);
+            let name = queue.name.clone();
+            facing.gates.extend(queue.paused.then(|| Gate::Paused { queue: name.clone() }));
+            let left = queue.rate.map(|_| u32::try_from(queue.tokens_milli / 1000).unwrap_or(u32::MAX));
+            facing.gates.extend(left.map(|left| Gate::Rate {
+                queue: name,
+                left,
+                until: queue.starts_at(jobs).unwrap_or(now),
+            }));
+        }
+        let (gates, queues, held) = quotas::facing(tx, &job.spec.shape()).await?;
+        facing.gates.extend(gates);
+        (facing.queues, facing.held) = (queues, held);
+    }
+    if let Some(limit) = &job.spec.concurrency {
+        let holders = tx.holders_of_key(&limit.key, limit.limit as usize + 1).await?;
+        facing.gates.push(Gate::Key { key: limit.key.clone(), limit: limit.limit, holders });
+    }
+    Ok(facing)
+}
