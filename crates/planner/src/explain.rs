@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::{
-    Entrant, Explanation, KeptRoom, Reason, Requirement, Shortfall, Start, Timestamp, Unit, WorkerId,
+    Explanation, KeptRoom, Reason, Requirement, Shortfall, Start, Timestamp, Unit, WorkerId,
 };
 
 use crate::case::{Case, Gate};
@@ -74,13 +74,11 @@ fn single_reasons(case: &Case, open: bool) -> Vec<Reason> {
     let roomy: Vec<&WorkerView> = pool.iter().copied().filter(|worker| worker.has_room_for(need)).collect();
     let fitting = roomy.iter().filter(|worker| worker.admits(&entrant)).count() as u32;
     if fitting > 0 {
-        if at_work {
-            return open.then_some(Reason::NobodyAsks { fitting }).into_iter().collect();
-        }
+        reasons.extend((at_work && open).then_some(Reason::NobodyAsks { fitting }));
         return reasons;
     }
     if !roomy.is_empty() {
-        reasons.extend(kept_for_others(&entrant, &roomy));
+        reasons.extend(kept_for_others(roomy.into_iter()));
         return reasons;
     }
     // One that keeps its room for others would not take it when it is less busy.
@@ -89,7 +87,7 @@ fn single_reasons(case: &Case, open: bool) -> Vec<Reason> {
     let found = closest(nearest, |worker| worker.shortfalls_now(need));
     reasons.extend(found.map(|(closest, shortfalls)| Reason::Busy { closest, shortfalls }));
     if willing.is_empty() {
-        reasons.extend(kept_for_others(&entrant, &pool));
+        reasons.extend(kept_for_others(pool.into_iter()));
     }
     reasons
 }
@@ -138,10 +136,10 @@ pub(crate) fn quarantine_reasons(case: &Case, able: &[&WorkerView]) -> Vec<Reaso
         .collect()
 }
 
-/// For whom those workers keep their room that do not admit the entrant.
-pub(crate) fn kept_for_others(entrant: &Entrant<'_>, able: &[&WorkerView]) -> Vec<Reason> {
+/// For whom these workers keep their room, of which each keeps some.
+pub(crate) fn kept_for_others<'w>(refusing: impl Iterator<Item = &'w WorkerView>) -> Vec<Reason> {
     let mut kept: BTreeMap<Unit, (u32, Option<Timestamp>)> = BTreeMap::new();
-    for room in able.iter().filter_map(|worker| worker.kept.as_ref()).filter(|room| !room.admits(entrant)) {
+    for room in refusing.filter_map(|worker| worker.kept.as_ref()) {
         kept.entry(room.unit).or_insert((0, room.until)).0 += 1;
     }
     kept.into_iter().map(|(unit, (workers, until))| Reason::Kept { unit, workers, until }).collect()
@@ -291,5 +289,7 @@ mod tests {
         assert_eq!(codes(&alone), ["impossible"]);
         alone.workers.push(worker("good", 100, 0));
         assert_eq!(codes(&alone), ["nobody_asks"]);
+        alone.aside[0].view.total = Some(need(100, &[]).resources);
+        assert_eq!(codes(&alone), ["quarantine", "nobody_asks"]);
     }
 }

@@ -30,7 +30,8 @@ pub(crate) fn gang_reasons(case: &Case, open: bool) -> Vec<Reason> {
     if !carrying(&known) {
         return vec![tags(&gang.requirement, &known)];
     }
-    if let Some(never) = Look::new(gang, &known).missing(room_ever) {
+    let all = Look::new(gang, &known);
+    if let Some(never) = all.missing(room_ever) {
         return vec![never.into_impossible()];
     }
     let workers: Vec<&WorkerView> = case.workers.iter().collect();
@@ -39,11 +40,13 @@ pub(crate) fn gang_reasons(case: &Case, open: bool) -> Vec<Reason> {
     let beside = if lacking.is_none() { room_beside } else { room_beside_ever };
     let mut reasons = Vec::new();
     if lacking.is_some() {
-        let able: Vec<&WorkerView> =
-            quarantined.into_iter().filter(|worker| room_ever(gang, worker).0 > 0).collect();
+        let carrying = Look::new(gang, &quarantined).workers.into_iter();
+        let able: Vec<&WorkerView> = carrying.filter(|worker| room_ever(gang, worker).0 > 0).collect();
         reasons.extend(quarantine_reasons(case, &able));
     }
-    let kept = look.missing(room_ever).is_none() && look.missing(beside).is_some();
+    // Where those at work are not enough, the others may keep their room too.
+    let pool = if look.missing(room_ever).is_none() { &look } else { &all };
+    let kept = pool.missing(beside).is_some();
     match lacking {
         Some(missing) => reasons.push(missing.into_reason()),
         None if !kept && open => {
@@ -53,7 +56,8 @@ pub(crate) fn gang_reasons(case: &Case, open: bool) -> Vec<Reason> {
         None => {}
     }
     if kept {
-        reasons.extend(kept_for_others(&gang.entrant(), &look.workers));
+        let keeps = |worker: &&WorkerView| room_beside_ever(gang, worker).0 < room_ever(gang, worker).0;
+        reasons.extend(kept_for_others(pool.workers.iter().copied().filter(keeps)));
     }
     reasons
 }

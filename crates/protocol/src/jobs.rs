@@ -471,20 +471,3 @@ pub struct CancelResult {
     /// Running; told to stop, and cancelled when the process is gone.
     pub stopping: Vec<String>,
 }
-
-/// One reason why a job is not running.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Reason {
-    /// Stable word for programs, such as `dependency` or `resources`.
-    pub code: String,
-    /// A sentence for people.
-    pub message: String,
-}
-
-/// The answer to `GET /jobs/{id}/why`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Why {
-    pub id: String,
-    pub status: JobStatus,
-    pub reasons: Vec<Reason>,
-}

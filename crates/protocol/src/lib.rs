@@ -15,6 +15,7 @@ mod summary;
 mod sync;
 mod system;
 mod webhooks;
+mod why;
 mod workers;
 
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
@@ -25,7 +26,7 @@ pub use gangs::{
 };
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
-    OnConflict, Reason, Resources, Retry, SubmitRequest, Unique, Why,
+    OnConflict, Resources, Retry, SubmitRequest, Unique,
 };
 pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogGap, LogGapCause, LogMessage,
@@ -45,6 +46,7 @@ pub use webhooks::{
     DeadLetter, DeadLetterCount, HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE,
     HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookPayload, WebhookRequest, WebhookTest, WebhookUpdate,
 };
+pub use why::{AmountChange, Holder, Reason, Shortfall, Start, Suggestion, Why, WorkerClass};
 pub use workers::{Quarantine, RegisterRequest, Worker, WorkerStatus};
 
 /// Response header with the lease of a single claimed job.

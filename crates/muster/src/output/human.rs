@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use muster_client::status_name;
 use muster_protocol::{Job, JobStatus, Why, Worker, WorkerStatus};
 
-use super::quantities::{age, cores, memory, printable, time};
+use super::quantities::{age, cores, memory, minute, printable, time};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
@@ -112,11 +112,35 @@ fn worker_row(worker: &Worker, now: Timestamp) -> Vec<Content> {
 pub(crate) fn why(why: &Why, screen: Screen) -> String {
     let status = style::paint(status_name(why.status), style::of_status(why.status), screen.colour);
     let mut text = format!("{} is {status}", printable(&why.id));
-    for reason in &why.reasons {
-        text.push('\n');
-        text.push_str(&item(&printable(&reason.message), screen));
+    for (title, lines) in why_parts(why) {
+        if !title.is_empty() {
+            text.push('\n');
+            text.push_str(title);
+        }
+        for line in lines {
+            text.push('\n');
+            text.push_str(&item(&line, screen));
+        }
     }
     text
+}
+
+/// What is said about a job, part by part: the title, which the first part does not have, and the lines.
+pub(crate) fn why_parts(why: &Why) -> Vec<(&'static str, Vec<String>)> {
+    let mut reasons: Vec<String> = why.reasons.iter().map(|reason| printable(&reason.message)).collect();
+    // Kept room is a reason, and says when.
+    reasons.extend(
+        why.start.as_ref().filter(|start| !start.kept).map(|start| {
+            format!("could start about {} UTC, by the time limits of what runs", minute(start.at))
+        }),
+    );
+    let mut classes: Vec<String> = why.classes.iter().map(|class| printable(&class.message)).collect();
+    if why.more_classes > 0 {
+        classes.push(format!("{} workers of {} more kinds", why.more_workers, why.more_classes));
+    }
+    let help = why.suggestions.iter().map(|one| printable(&one.message)).collect();
+    let parts = [("", reasons), ("workers", classes), ("what would help", help)];
+    parts.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
 }
 
 /// One item of a list, its further lines below its first word.
@@ -178,5 +202,23 @@ mod tests {
         )
         .unwrap();
         assert_eq!(why(&why_pending, screen(None)), "job-1 is pending\n  - no worker is registered");
+        let whole: Why = serde_json::from_str(
+            r#"{"id":"job-1","status":"pending","reasons":[{"code":"resources","message":"all are busy"}],
+                "start":{"at":"2026-05-05T14:20:07Z","kept":false},
+                "classes":[{"message":"3 workers with 8 GPUs: busy"}],"more_classes":2,"more_workers":5,
+                "suggestions":[{"code":"less","message":"with 4 GPUs instead of 8 it would start now on w3"}]}"#,
+        )
+        .unwrap();
+        let expected = "job-1 is pending
+  - all are busy
+  - could start about 2026-05-05 14:20 UTC, by
+    the time limits of what runs
+workers
+  - 3 workers with 8 GPUs: busy
+  - 5 workers of 2 more kinds
+what would help
+  - with 4 GPUs instead of 8 it would start
+    now on w3";
+        assert_eq!(why(&whole, screen(Some(48))), expected);
     }
 }

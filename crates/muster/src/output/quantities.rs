@@ -42,6 +42,11 @@ pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// The same where seconds do not matter.
+pub(crate) fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
 /// The time of day, with what is needed to order events.
 pub(crate) fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%S%.3f").to_string()

@@ -11,6 +11,7 @@ use super::input::Action;
 use super::logs::LogView;
 use super::panes::{Cursor, Pane};
 use super::snapshot::{Snapshot, Wanted};
+use crate::output::human::why_parts;
 
 /// Jobs of each group that are read.
 const PAGE: u32 = 200;
@@ -281,7 +282,10 @@ impl Model {
     fn explained(&mut self, why: Why, asked: bool) {
         if asked {
             let mut lines = vec![format!("{} is {}", why.id, muster_client::status_name(why.status))];
-            lines.extend(why.reasons.iter().map(|reason| format!("- {}", reason.message)));
+            for (title, part) in why_parts(&why) {
+                lines.extend((!title.is_empty()).then(|| title.to_owned()));
+                lines.extend(part.iter().map(|line| format!("- {line}")));
+            }
             self.mode = Mode::Text { title: "why".to_owned(), lines, top: 0 };
         }
         self.why = Some(why);

@@ -9,6 +9,7 @@ pub(crate) mod queues;
 mod sets;
 mod standing;
 mod webhooks;
+mod why;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) use events::event;
 pub(crate) use sets::{pipeline, set};
 pub(crate) use standing::with_standing;
 pub(crate) use webhooks::{dead_letter, webhook};
+pub(crate) use why::why;
 
 pub(crate) fn status(status: domain::Status) -> wire::JobStatus {
     match status {
@@ -220,25 +222,6 @@ pub(crate) fn stop_order(job: &domain::Job, grace: Duration, now: domain::Timest
         comes_back,
         scope: job.spec.signal_scope.map(conditions::scope),
         signal: job.spec.stop_signal,
-    }
-}
-
-pub(crate) fn why(job: &domain::Job, reasons: &[domain::Reason], now: domain::Timestamp) -> wire::Why {
-    let show = |reason: &domain::Reason| wire::Reason {
-        code: reason.code().to_owned(),
-        message: reason.to_string(),
-    };
-    // The store does not know the time, and names pauses of gangs that are over.
-    let holds = |reason: &&domain::Reason| match reason {
-        domain::Reason::NotBefore { until } | domain::Reason::BackOff { until, .. } => {
-            job.spec.gang.is_none() || *until > now
-        }
-        _ => true,
-    };
-    wire::Why {
-        id: job.id.to_string(),
-        status: status(job.status()),
-        reasons: reasons.iter().filter(holds).map(show).collect(),
     }
 }
 
