@@ -264,6 +264,8 @@ fn write_ahead(f: &mut fmt::Formatter<'_>, jobs: u64, gangs: u64, queue: Option<
     let of = |count: u64, what: &str| match count {
         0 => None,
         1 => Some(format!("1 {what}")),
+        // No more are looked through.
+        count if what == "gang" && count >= 1000 => Some("1000 or more gangs".to_owned()),
         count => Some(format!("{count} {what}s")),
     };
     let who: Vec<String> = [of(jobs, "job"), of(gangs, "gang")].into_iter().flatten().collect();

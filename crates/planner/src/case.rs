@@ -11,10 +11,11 @@ use muster_domain::{JobId, Queue, QueueName, Reason, Timestamp, Unit, WorkerId};
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, place_gangs};
 use crate::order::Candidate;
-use crate::outlook::Knobs;
 use crate::place::{View, place};
+use crate::policy::Policy;
 use crate::prospect::Occupant;
 use crate::quota::{Held, Ledger};
+use crate::score::Scoring;
 
 /// Workers with room that are looked at for a job outside gangs: any of them would do.
 const LOOKED_AT: usize = 32;
@@ -105,7 +106,7 @@ pub struct Case {
     /// Who is on `workers`.
     pub occupants: Vec<Occupant>,
     pub owners: HashMap<Unit, Owner>,
-    pub knobs: Knobs,
+    pub policy: Policy,
     pub now: Timestamp,
 }
 
@@ -122,7 +123,7 @@ impl Case {
             aside: Vec::new(),
             occupants: Vec::new(),
             owners: HashMap::new(),
-            knobs: Knobs::default(),
+            policy: Policy::default(),
             now,
         }
     }
@@ -139,7 +140,7 @@ impl Case {
             limits: self.gates.iter().map(Gate::left).collect(),
             ledger: None,
             workers: Cow::Borrowed(&self.workers),
-            knobs: self.knobs,
+            scoring: self.policy.scoring,
         };
         trial.unit.limits = (0..trial.limits.len()).collect();
         trial.under(self.queue.as_ref(), self.ledger(&self.queues));
@@ -164,7 +165,7 @@ pub(crate) struct Trial<'c> {
     pub(crate) limits: Vec<u32>,
     ledger: Option<Ledger>,
     pub(crate) workers: Cow<'c, [WorkerView]>,
-    knobs: Knobs,
+    scoring: Scoring,
 }
 
 impl Trial<'_> {
@@ -198,6 +199,7 @@ impl Trial<'_> {
         let candidate = Candidate {
             id,
             priority: unit.priority,
+            rank: unit.rank,
             seq: unit.seq,
             requirement: unit.requirement.clone(),
             limits: unit.limits.clone(),
@@ -224,7 +226,7 @@ impl Trial<'_> {
             limits: self.limits.clone(),
             ledger: self.ledger.clone(),
         };
-        let placed = place(&view, self.knobs.scoring).pop()?;
+        let placed = place(&view, self.scoring).pop()?;
         view.workers[placed.worker].id.clone()
     }
 
@@ -238,8 +240,7 @@ impl Trial<'_> {
             .cloned()
             .collect();
         let gangs = std::slice::from_ref(&self.unit);
-        let order = (self.knobs.scoring, self.knobs.order);
-        let placed = place_gangs(&roomy, &self.limits, self.ledger.as_ref(), gangs, order).pop()?;
+        let placed = place_gangs(&roomy, &self.limits, self.ledger.as_ref(), gangs, self.scoring).pop()?;
         placed.workers.into_iter().map(|at| roomy[at].id.clone()).collect()
     }
 }

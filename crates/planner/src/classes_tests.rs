@@ -50,6 +50,7 @@ fn case(needed: u64, workers: Vec<WorkerView>, occupants: Vec<Occupant>) -> Case
         least: 1,
         per_worker: 1,
         priority: 0,
+        rank: 0,
         seq: 1,
         requirement: Requirement { resources: gpus(needed), ..Requirement::default() },
         limits: Vec::new(),

@@ -51,7 +51,7 @@ fn start(case: &Case) -> Option<Start> {
     if !trial.may_start() || trial.place().is_some() {
         return None;
     }
-    let found = prospect(&case.workers, &case.occupants, &case.unit, case.knobs.scoring)?;
+    let found = prospect(&case.workers, &case.occupants, &case.unit, case.policy.scoring)?;
     Some(Start { at: found.at?.max(case.now), kept: false })
 }
 
@@ -213,6 +213,7 @@ mod tests {
             least: 1,
             per_worker: 1,
             priority: 0,
+            rank: 0,
             seq: 5,
             requirement: need.clone(),
             limits: Vec::new(),

@@ -121,18 +121,16 @@ impl PostgresTx {
         Ok(())
     }
 
-    pub(crate) async fn count_before(&mut self, job: &Job) -> Done<u64> {
+    pub(crate) async fn count_before(&mut self, job: &Job, shapes: &[ShapeId]) -> Done<u64> {
         const OPERATION: &str = "count jobs ahead";
-        let sql = format!(
-            "{} SELECT coalesce(sum( \
+        let ids: Vec<i64> = shapes.iter().map(|shape| shape.0).collect();
+        let sql = "SELECT coalesce(sum( \
                 (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank < $1) \
+                    WHERE status = 'pending' AND jobs.shape = wanted.shape AND rank < $1) \
                 + (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank = $1 AND seq < $2)), 0) \
-                ::bigint FROM hop WHERE hop.shape IS NOT NULL",
-            hop("")
-        );
-        let rows = self.query(OPERATION, &sql, &[&job.rank, &(job.seq as i64)]).await?;
+                    WHERE status = 'pending' AND jobs.shape = wanted.shape AND rank = $1 AND seq < $2)), 0) \
+                ::bigint FROM unnest($3::bigint[]) AS wanted (shape)";
+        let rows = self.query(OPERATION, sql, &[&job.rank, &(job.seq as i64), &ids]).await?;
         let count = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
         Ok(count.map_err(during(OPERATION))?.unwrap_or(0) as u64)
     }

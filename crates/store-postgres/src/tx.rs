@@ -415,8 +415,8 @@ impl Tx for PostgresTx {
         self.write_ranked_by(rule).await
     }
 
-    async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
-        self.count_before(job).await
+    async fn count_ahead(&mut self, job: &Job, shapes: &[ShapeId]) -> Done<u64> {
+        self.count_before(job, shapes).await
     }
 
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {

@@ -115,20 +115,16 @@ impl SqliteTx<'_> {
         Ok(())
     }
 
-    pub(crate) fn count_before(&self, job: &Job) -> Done<u64> {
+    pub(crate) fn count_before(&self, job: &Job, shapes: &[ShapeId]) -> Done<u64> {
         const OPERATION: &str = "count jobs ahead";
-        let sql = format!(
-            "{} SELECT coalesce(sum( \
-                (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank < ?1) \
-                + (SELECT count(*) FROM jobs \
-                    WHERE status = 'pending' AND jobs.shape = hop.shape AND rank = ?1 AND seq < ?2)), 0) \
-             FROM hop WHERE hop.shape IS NOT NULL",
-            hop("")
-        );
-        let params = params![job.rank, job.seq as i64];
-        let mut statement = self.statement(OPERATION, &sql)?;
-        let count: i64 = statement.query_row(params, |row| row.get(0)).map_err(during(OPERATION))?;
-        Ok(count as u64)
+        let sql = "SELECT (SELECT count(*) FROM jobs WHERE status = 'pending' AND shape = ?1 AND rank < ?2) \
+                + (SELECT count(*) FROM jobs WHERE status = 'pending' AND shape = ?1 AND rank = ?2 AND seq < ?3)";
+        let mut statement = self.statement(OPERATION, sql)?;
+        let mut ahead = 0;
+        for shape in shapes {
+            let params = params![shape.0, job.rank, job.seq as i64];
+            ahead += statement.query_row(params, |row| row.get::<_, i64>(0)).map_err(during(OPERATION))?;
+        }
+        Ok(ahead as u64)
     }
 }

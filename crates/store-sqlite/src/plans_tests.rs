@@ -54,7 +54,7 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.alarms(now, 5).await?;
     sets(tx).await?;
     gangs(tx, &ids, &worker, now).await?;
-    tx.count_ahead(&jobs[0]).await?;
+    tx.count_ahead(&jobs[0], &[shape]).await?;
     tx.usage(std::slice::from_ref(&worker)).await?;
     tx.held_jobs(std::slice::from_ref(&worker)).await?;
     tx.stopping_jobs(std::slice::from_ref(&worker)).await?;

@@ -300,8 +300,8 @@ impl Tx for SqliteTx<'_> {
         self.write_ranked_by(rule)
     }
 
-    async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
-        self.count_before(job)
+    async fn count_ahead(&mut self, job: &Job, shapes: &[ShapeId]) -> Done<u64> {
+        self.count_before(job, shapes)
     }
 
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {

@@ -153,8 +153,8 @@ pub trait Tx {
     /// What the ranks of jobs were written by, if that was noted.
     async fn ranked_by(&mut self) -> Done<Option<String>>;
     async fn note_ranked_by(&mut self, rule: &str) -> Done<()>;
-    /// How many pending jobs go before this one: a smaller rank, or the same and a smaller `seq`.
-    async fn count_ahead(&mut self, job: &Job) -> Done<u64>;
+    /// How many pending jobs of these shapes go before this one: a smaller rank, or the same and a smaller `seq`.
+    async fn count_ahead(&mut self, job: &Job, shapes: &[ShapeId]) -> Done<u64>;
 
     // What is held, and what is overdue.
 

@@ -17,6 +17,7 @@ pub use allowance::Allowance;
 pub use backfill::{Passing, slack, turn_in_passing};
 pub use level::{LAST, Service};
 pub use name::{PolicyName, UnknownPolicy};
+pub(crate) use order::with_priority;
 pub use order::{Claim, Key, Standing, rank};
 pub use settings::Policy;
 pub use share::dominant_share;

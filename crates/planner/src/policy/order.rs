@@ -49,6 +49,20 @@ pub fn rank(policy: PolicyName, standing: Standing) -> i64 {
     }
 }
 
+/// The rank of a unit if its priority were another.
+pub(crate) fn with_priority(policy: PolicyName, rank: i64, from: i32, to: i32) -> i64 {
+    match policy {
+        PolicyName::Muster => rank.saturating_sub((i64::from(to) - i64::from(from)) << RANK_BITS),
+        PolicyName::Fifo
+        | PolicyName::Greedy
+        | PolicyName::Easy
+        | PolicyName::EasySjbf
+        | PolicyName::LargestGang
+        | PolicyName::Sjf
+        | PolicyName::SjfEasy => rank,
+    }
+}
+
 /// Bits of a rank of `muster` below the priority. The migrations that gave old rows their ranks know them.
 const RANK_BITS: u32 = 8;
 
@@ -86,6 +100,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn another_priority_gives_the_rank_that_it_would_have_had(a in any_standing(), to in -3_i32..3) {
+            for policy in [PolicyName::Muster, PolicyName::Fifo, PolicyName::Sjf, PolicyName::LargestGang] {
+                let other = Standing { priority: to, ..a };
+                let moved = with_priority(policy, rank(policy, a), a.priority, to);
+                prop_assert_eq!(moved, rank(policy, other));
+            }
+        }
+
         #[test]
         fn muster_looks_at_priority_then_pins_then_level_and_never_at_size(a in any_standing(), b in any_standing()) {
             let order = rank(PolicyName::Muster, a).cmp(&rank(PolicyName::Muster, b));

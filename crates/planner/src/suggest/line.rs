@@ -8,6 +8,7 @@ use muster_domain::{KeptRoom, Span, SuggestedChange as Change, Suggestion, Times
 use super::{given, tried};
 use crate::case::{Case, Trial};
 use crate::outlook::{Waiting, outlook};
+use crate::policy::with_priority;
 
 /// Priorities that are tried.
 const TRIED: usize = 16;
@@ -52,6 +53,7 @@ fn priority(case: &Case, trial: &Trial<'_>, closed: &[&KeptRoom]) -> Option<Sugg
     above.into_iter().take(TRIED).find_map(|to| {
         let mut changed = trial.clone();
         changed.unit.priority = to;
+        changed.unit.rank = with_priority(case.policy.name, case.unit.rank, from, to);
         if let Some(workers) = changed.place() {
             let passed: BTreeSet<Unit> = closed.iter().map(|room| room.unit).collect();
             let before = passed.into_iter().collect();
@@ -68,7 +70,7 @@ fn stops(case: &Case, changed: &Trial<'_>) -> Option<Vec<Unit>> {
         return None;
     }
     let waiting = Waiting { unit: changed.unit.clone(), since: case.now };
-    let found = outlook(&case.workers, &case.occupants, &[waiting], case.knobs, case.now);
+    let found = outlook(&case.workers, &case.occupants, &[waiting], case.policy, case.now);
     let stops: Vec<Unit> = found.stops.iter().map(|stop| stop.victim).collect();
     (!stops.is_empty()).then_some(stops)
 }

@@ -4,9 +4,10 @@ use muster_domain::{
     Amounts, Device, Dimension, GangId, Grant, JobId, KeptRoom, Queue, QueueName, Requirement, Resources,
     Span, Terms, Timestamp, Topology, TopologyMode, Unit, WorkerId,
 };
+use muster_planner::policy;
 use muster_planner::{
-    Aside, Candidate, Case, Devices, GangCandidate, Gate, Held, Ledger, Occupant, Order, Scoring, View,
-    WorkerView, place, place_gangs,
+    Aside, Candidate, Case, Devices, GangCandidate, Gate, Held, Ledger, Occupant, Scoring, View, WorkerView,
+    place, place_gangs,
 };
 use proptest::prelude::*;
 
@@ -58,6 +59,11 @@ pub(crate) struct Cluster {
     pub(crate) gates: Vec<Gate>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) held: Vec<Held>,
+}
+
+/// The rank of such a priority.
+pub(crate) fn rank(priority: i32) -> i64 {
+    policy::rank(policy::PolicyName::Muster, policy::Standing { priority, ..policy::Standing::default() })
 }
 
 pub(crate) fn own_queue() -> QueueName {
@@ -160,8 +166,7 @@ impl Cluster {
         let limits: Vec<u32> = self.gates.iter().map(Gate::left).collect();
         match unit.unit {
             Unit::Gang(_) => {
-                let order = (Scoring::default(), Order::default());
-                !place_gangs(&workers, &limits, ledger.as_ref(), &[unit], order).is_empty()
+                !place_gangs(&workers, &limits, ledger.as_ref(), &[unit], Scoring::default()).is_empty()
             }
             Unit::Job(id) => {
                 let candidates = vec![single(id, unit)];
@@ -175,6 +180,7 @@ fn single(id: JobId, unit: GangCandidate) -> Candidate {
     Candidate {
         id,
         priority: unit.priority,
+        rank: unit.rank,
         seq: unit.seq,
         requirement: unit.requirement,
         limits: unit.limits,
@@ -229,6 +235,7 @@ fn kept() -> impl Strategy<Value = KeptRoom> {
         |(unit, priority, seq, until, spare, spare_slots)| KeptRoom {
             unit,
             priority,
+            rank: rank(priority),
             seq,
             tasks: 1,
             resources: Resources::default(),
@@ -275,6 +282,7 @@ fn unit() -> impl Strategy<Value = GangCandidate> {
                 least: tasks.saturating_sub(fewer).max(1),
                 per_worker: if gang { per_worker } else { 1 },
                 priority,
+                rank: rank(priority),
                 seq: 10,
                 requirement,
                 limits: Vec::new(),

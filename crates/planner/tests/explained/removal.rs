@@ -3,7 +3,7 @@
 use muster_domain::{Amounts, Dimension, Queue, Reason, SuggestedChange as Change, Unit};
 use muster_planner::Gate;
 
-use crate::cluster::{Cluster, NOW, Node, State};
+use crate::cluster::{Cluster, NOW, Node, State, rank};
 
 const PLENTY: u64 = 100_000;
 
@@ -90,7 +90,7 @@ pub(crate) fn apply(cluster: &mut Cluster, change: &Change) {
         Change::Anywhere { .. } => unit.topology.as_mut().unwrap().required = false,
         Change::TimeLimit { limit, .. } => unit.ends = Some(NOW + *limit),
         Change::Priority { to, stops, .. } => {
-            unit.priority = *to;
+            (unit.priority, unit.rank) = (*to, rank(*to));
             let gone = |unit: &Unit| stops.contains(unit);
             for job in cluster.jobs.iter().filter(|job| gone(&job.unit)) {
                 assert!(job.preemptible && job.priority < *to, "{job:?} may not be stopped");

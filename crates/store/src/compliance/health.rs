@@ -36,7 +36,7 @@ async fn succeed(stage: &Stage, id: &str) {
     stage.apply(vec![Command::Report(report), beat]).await;
 }
 
-async fn black_hole(stage: &Stage) {
+pub(super) async fn black_hole(stage: &Stage) {
     for id in ["good", "bad"] {
         stage.register(id, Resources::default(), None).await;
     }

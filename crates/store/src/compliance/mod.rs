@@ -12,6 +12,7 @@ pub mod claims;
 pub mod control;
 pub mod dependencies;
 pub mod devices;
+pub mod explained;
 pub mod gangs;
 pub mod gates;
 pub mod health;
@@ -136,6 +137,12 @@ macro_rules! compliance_suite {
                 devices_outlast_a_new_registration_and_a_requeue, an_exclusive_job_has_a_worker_for_itself,
                 a_gang_gets_its_devices_with_its_reservation, parallel_claims_never_share_a_device,
                 a_gang_is_placed_by_labels,
+            }
+            explained {
+                classes_say_who_holds_which_workers_and_until_when, a_change_that_is_suggested_lets_the_job_start,
+                a_time_limit_that_passes_kept_room_is_suggested,
+                who_goes_first_is_counted_in_its_queue_where_queues_take_turns,
+                a_worker_in_quarantine_is_named_only_where_it_could_help,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,

@@ -5,7 +5,6 @@ use muster_domain::{Hold, Job, JobSpec, Reason, ReportKind, Span, Status};
 use super::Stage;
 use super::band::membership;
 use crate::command::Command;
-use crate::store::StoreExt as _;
 
 const fn hours(hours: u32) -> Span {
     Span::from_secs(hours * 3600)
@@ -18,8 +17,8 @@ async fn stop(stage: &Stage, job: &Job) -> Job {
 }
 
 async fn ahead(stage: &Stage, job: &Job) -> u64 {
-    let (_, reasons) = stage.store.why(job.id).await.unwrap().unwrap();
-    let ahead = |reason: &Reason| if let Reason::Ahead { jobs } = reason { Some(*jobs) } else { None };
+    let reasons = stage.reasons(job.id).await;
+    let ahead = |reason: &Reason| if let Reason::Ahead { jobs, .. } = reason { Some(*jobs) } else { None };
     reasons.iter().find_map(ahead).unwrap_or(0)
 }
 

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    Explanation, Job, JobId, Phase, Queue, Reason, Requirement, Status, Timestamp, Unit, Worker, WorkerId,
-    WorkerStatus,
+    Explanation, Job, JobId, Phase, Queue, QueueName, Reason, Requirement, ShapeId, Status, Timestamp, Unit,
+    Worker, WorkerId, WorkerStatus,
 };
 use muster_planner::{Aside, Case, GangCandidate, Gate, Held, Owner, WorkerView, explain};
 
@@ -96,7 +96,9 @@ async fn waiting_task<T: Tx>(
     let Some(unit) = plan::candidate(&waiting, &Gates::default(), now) else {
         return Ok(Explanation::default());
     };
-    let mut explanation = explain(&case(tx, policy, job, unit, now).await?);
+    let mut explanation = explain(&case(tx, policy, job, unit.clone(), now).await?);
+    let in_turn = standings::in_turn(tx, job).await?.is_some();
+    explanation.reasons.extend(ahead(tx, job, &unit, in_turn, now).await?);
     if job.ready_at > now && (job.closed.is_some() || job.spec.not_before == Some(job.ready_at)) {
         explanation.reasons.insert(0, delay(job, job.ready_at));
         explanation.suggestions.clear();
@@ -111,28 +113,37 @@ async fn pending<T: Tx>(
     job: &Job,
     now: Timestamp,
 ) -> Result<Explanation, StoreError> {
-    let unit = outlook::single(job, job.spec.shape(), now).unit;
-    let mut explanation = explain(&case(tx, policy, job, unit, now).await?);
+    let own = outlook::single(job, job.spec.shape(), now).unit;
+    let mut explanation = explain(&case(tx, policy, job, own.clone(), now).await?);
     let in_turn = standings::in_turn(tx, job).await?;
-    // Where queues take turns, age does not say who goes first.
-    if in_turn.is_none() {
-        let (jobs, gangs) = (tx.count_ahead(job).await?, gangs_ahead(tx, job, now).await?);
-        if jobs + gangs > 0 {
-            explanation.reasons.push(Reason::Ahead { jobs, gangs, queue: None });
-        }
-    }
+    explanation.reasons.extend(ahead(tx, job, &own, in_turn.is_some(), now).await?);
     explanation.reasons.extend(in_turn.flatten());
     Ok(explanation)
 }
 
-/// How many gangs go before a job.
-async fn gangs_ahead<T: Tx>(tx: &mut T, job: &Job, now: Timestamp) -> Result<u64, StoreError> {
-    let own = outlook::single(job, job.spec.shape(), now).unit;
-    let order = muster_planner::Order::Turn;
+/// Who goes first. Where queues take turns, age says that only among those of one queue.
+async fn ahead<T: Tx>(
+    tx: &mut T,
+    job: &Job,
+    own: &GangCandidate,
+    in_turn: bool,
+    now: Timestamp,
+) -> Result<Option<Reason>, StoreError> {
+    let counts = |queue: Option<&QueueName>| !in_turn || queue == job.spec.queue.as_ref();
+    let mut jobs = 0;
+    if matches!(own.unit, Unit::Job(_)) {
+        let shapes = tx.pending_shapes().await?.into_iter();
+        let shapes: Vec<ShapeId> =
+            shapes.filter(|(_, shape)| counts(shape.queue.as_ref())).map(|(id, _)| id).collect();
+        jobs = tx.count_ahead(job, &shapes).await?;
+    }
     let waiting = tx.waiting_gangs(GANGS).await?.into_iter();
     let ready = waiting.filter(|gang| gang.first.hold.is_none() && gang.first.ready_at <= now);
-    let units = ready.filter_map(|gang| plan::candidate(&gang, &Gates::default(), now));
-    Ok(units.filter(|unit| unit.key(order) < own.key(order)).count() as u64)
+    let among = ready.filter(|gang| counts(gang.first.spec.queue.as_ref()));
+    let units = among.filter_map(|gang| plan::candidate(&gang, &Gates::default(), now));
+    let gangs = units.filter(|unit| unit.key() < own.key()).count() as u64;
+    let queue = job.spec.queue.clone().filter(|_| in_turn);
+    Ok((jobs + gangs > 0).then_some(Reason::Ahead { jobs, gangs, queue }))
 }
 
 /// What decides on a unit, of which `job` is the job or the first task.
@@ -146,7 +157,7 @@ async fn case<T: Tx>(
     let facing = gates(tx, job, unit.least, now).await?;
     let (workers, aside) = workers(tx, &unit.requirement).await?;
     let mut case = Case::new(unit, workers, now);
-    (case.aside, case.knobs, case.queue) = (aside, policy.knobs, job.spec.queue.clone());
+    (case.aside, case.policy, case.queue) = (aside, policy, job.spec.queue.clone());
     (case.gates, case.queues, case.held) = (facing.gates, facing.queues, facing.held);
     if !case.fits() {
         read_occupants(tx, &mut case).await?;

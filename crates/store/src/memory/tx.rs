@@ -213,12 +213,12 @@ impl Tx for Data {
         Ok(())
     }
 
-    async fn count_ahead(&mut self, job: &Job) -> Done<u64> {
+    async fn count_ahead(&mut self, job: &Job, shapes: &[ShapeId]) -> Done<u64> {
         let key = queue_key(job);
         let before = |queue: &std::collections::BTreeSet<_>| {
             queue.range((Bound::Unbounded, Bound::Excluded(key))).count() as u64
         };
-        Ok(self.pending.values().map(before).sum())
+        Ok(shapes.iter().filter_map(|shape| self.pending.get(shape)).map(before).sum())
     }
 
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
