@@ -19,6 +19,7 @@ pub mod job;
 pub mod kept_room;
 pub mod lifecycle;
 pub mod limits;
+pub mod overview;
 pub mod phase;
 pub mod queue;
 pub mod queue_tree;
@@ -52,6 +53,7 @@ pub use kept_room::{Entrant, KeptRoom, Turn, Unit};
 pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
 };
+pub use overview::{Idle, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Status, StopReason};
 pub use queue::{Queue, RateLimit};
 pub use queue_tree::Terms;

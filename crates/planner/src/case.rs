@@ -90,6 +90,15 @@ pub struct Owner {
     pub user: Option<String>,
 }
 
+/// What stands before a unit apart from room.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facing {
+    pub gates: Vec<Gate>,
+    /// The queues that its quota depends on, and what runs in them.
+    pub queues: Vec<Queue>,
+    pub held: Vec<Held>,
+}
+
 /// A unit that waits, and its surroundings.
 #[derive(Debug, Clone)]
 pub struct Case {
@@ -126,6 +135,11 @@ impl Case {
             policy: Policy::default(),
             now,
         }
+    }
+
+    /// Puts it before these gates.
+    pub fn face(&mut self, facing: Facing) {
+        (self.gates, self.queues, self.held) = (facing.gates, facing.queues, facing.held);
     }
 
     /// Whether it would start as it is, on workers that ask for work.

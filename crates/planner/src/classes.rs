@@ -75,10 +75,8 @@ fn counted<'m>(
     worker: &WorkerView,
 ) -> &'m mut Count {
     let lacks = worker.shortfalls_ever(need);
-    let missing_tags: Vec<String> = match worker.carries(need) {
-        true => Vec::new(),
-        false => need.tags.difference(&worker.tags).cloned().collect(),
-    };
+    let missing = need.tags.difference(&worker.tags).filter(|_| !worker.carries(need));
+    let missing_tags: Vec<String> = missing.cloned().collect();
     let has = needed(&need.resources, worker.total.as_ref());
     let key = Key {
         unable: !lacks.is_empty() || !missing_tags.is_empty(),

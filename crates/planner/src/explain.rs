@@ -43,7 +43,7 @@ pub fn reasons(case: &Case) -> Vec<Reason> {
 }
 
 /// When it is expected to start.
-fn start(case: &Case) -> Option<Start> {
+pub(crate) fn start(case: &Case) -> Option<Start> {
     if let Some(Reason::Foreseen { at: Some(at), .. }) = foreseen(case.unit.unit, &case.workers) {
         return Some(Start { at, kept: true });
     }

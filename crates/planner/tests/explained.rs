@@ -3,6 +3,7 @@
 //! Every reason that is given holds; when all that are named are gone the work starts; every change that is suggested
 //! lets it start; every worker is counted in one class. The checks here share no code with the planner but the
 //! placement itself, which has the last word.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "explained/cluster.rs"]
 mod cluster;

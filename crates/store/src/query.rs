@@ -228,7 +228,7 @@ pub enum Reply {
     CancelPreview(CancelPreview),
     Gang(Vec<JobView>),
     Gangs(Vec<GangView>),
-    Why(Option<Box<(Job, Explanation)>>),
+    Why(Option<(Job, Explanation)>),
     Webhooks(Vec<WebhookView>),
     DeadLetters(Vec<DeadLetter>),
 }

@@ -260,7 +260,7 @@ pub trait StoreExt: Store {
     ) -> impl Future<Output = Result<Option<(Job, Explanation)>, StoreError>> + Send {
         async move {
             match self.read(Query::Why { job, now }).await? {
-                Reply::Why(why) => Ok(why.map(|why| *why)),
+                Reply::Why(why) => Ok(why),
                 _ => Err(mismatch("why")),
             }
         }

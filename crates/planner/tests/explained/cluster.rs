@@ -1,5 +1,7 @@
 //! Small random clusters with one job or gang that waits, as plain lists; and the placement as the last word.
 
+use std::collections::BTreeSet;
+
 use muster_domain::{
     Amounts, Device, Dimension, GangId, Grant, JobId, KeptRoom, Queue, QueueName, Requirement, Resources,
     Span, Terms, Timestamp, Topology, TopologyMode, Unit, WorkerId,
@@ -321,8 +323,8 @@ fn gates() -> impl Strategy<Value = Vec<Gate>> {
     prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(gate, 1..3)]
 }
 
-fn amount(memory: u64) -> Option<Amounts> {
-    Some([(Dimension::MemoryMb, memory)].into_iter().collect())
+fn amount(memory: u64) -> Amounts {
+    [(Dimension::MemoryMb, memory)].into_iter().collect()
 }
 
 type Quotas = (Vec<Queue>, Vec<Held>);
@@ -335,9 +337,9 @@ fn quotas() -> impl Strategy<Value = Quotas> {
             let queue = |name: &str, nominal: u64, borrow: Option<u64>, lend: Option<u64>| Queue {
                 terms: Terms {
                     parent: Some(QueueName::new("top")),
-                    nominal: amount(nominal),
-                    borrow: borrow.and_then(amount),
-                    lend: lend.and_then(amount),
+                    nominal: Some(amount(nominal)),
+                    borrow: borrow.map(amount),
+                    lend: lend.map(amount),
                     ..Terms::default()
                 },
                 tree: Some(QueueName::new("top")),
@@ -391,7 +393,7 @@ pub(crate) fn cluster() -> impl Strategy<Value = Cluster> {
         }
         for job in jobs {
             let node = job.node.index(cluster.nodes.len());
-            let need = Requirement { tags: Default::default(), ..job.need };
+            let need = Requirement { tags: BTreeSet::default(), ..job.need };
             let mut view = cluster.views().swap_remove(node);
             view.kept = None;
             if !view.has_room_for(&need) {

@@ -40,10 +40,6 @@ fn shortfalls(all: &[domain::Shortfall]) -> Vec<wire::Shortfall> {
     all.iter().map(shortfall).collect()
 }
 
-fn text(name: &impl ToString) -> Option<String> {
-    Some(name.to_string())
-}
-
 pub(super) fn reason(reason: &Reason) -> wire::Reason {
     let base = wire::Reason {
         code: reason.code().to_owned(),
@@ -51,38 +47,41 @@ pub(super) fn reason(reason: &Reason) -> wire::Reason {
         ..wire::Reason::default()
     };
     match reason {
-        Reason::Dependency { job, .. } => wire::Reason { unit: text(job), ..base },
+        Reason::Dependency { job, .. } => wire::Reason { unit: Some(job.to_string()), ..base },
         Reason::NotBefore { until } | Reason::BackOff { until, .. } => {
             wire::Reason { until: Some(to_wire(*until)), ..base }
         }
-        Reason::QueuePaused { queue } => wire::Reason { queue: text(queue), ..base },
+        Reason::QueuePaused { queue } => wire::Reason { queue: Some(queue.to_string()), ..base },
         Reason::RateLimited { queue, until } => {
-            wire::Reason { queue: text(queue), until: Some(to_wire(*until)), ..base }
+            wire::Reason { queue: Some(queue.to_string()), until: Some(to_wire(*until)), ..base }
         }
-        Reason::QueueRuns { queue, running, limit } => {
-            wire::Reason { queue: text(queue), running: Some(*running), limit: Some(*limit), ..base }
-        }
+        Reason::QueueRuns { queue, running, limit } => wire::Reason {
+            queue: Some(queue.to_string()),
+            running: Some(*running),
+            limit: Some(*limit),
+            ..base
+        },
         Reason::UserRuns { queue, user, running, limit } => wire::Reason {
-            queue: text(queue),
+            queue: Some(queue.to_string()),
             user: Some(user.clone()),
             running: Some(*running),
             limit: Some(*limit),
             ..base
         },
         Reason::Quota(room) => quota(room, base),
-        Reason::Share { own, .. } => wire::Reason { queue: text(&own.queue), ..base },
+        Reason::Share { own, .. } => wire::Reason { queue: Some(own.queue.to_string()), ..base },
         Reason::Concurrency { limit, holders, .. } => {
             wire::Reason { running: Some(holders.len() as u32), limit: Some(*limit), ..base }
         }
         Reason::Quarantined { worker, until } => {
-            wire::Reason { worker: text(worker), until: Some(to_wire(*until)), ..base }
+            wire::Reason { worker: Some(worker.to_string()), until: Some(to_wire(*until)), ..base }
         }
         Reason::Tags { required, missing } => {
             let tags = if missing.is_empty() { required } else { missing };
             wire::Reason { tags: tags.clone(), ..base }
         }
         Reason::Impossible { closest, shortfalls: lacks } | Reason::Busy { closest, shortfalls: lacks } => {
-            wire::Reason { worker: text(closest), shortfalls: shortfalls(lacks), ..base }
+            wire::Reason { worker: Some(closest.to_string()), shortfalls: shortfalls(lacks), ..base }
         }
         Reason::NobodyAsks { fitting } => wire::Reason { workers: Some(*fitting), ..base },
         _ => placed_reason(reason, base),
@@ -92,7 +91,7 @@ pub(super) fn reason(reason: &Reason) -> wire::Reason {
 fn quota(room: &domain::QuotaRoom, base: wire::Reason) -> wire::Reason {
     let (needed, available) = (room.needed, room.available);
     let lacks = domain::Shortfall { dimension: room.dimension.clone(), needed, available };
-    wire::Reason { queue: text(&room.queue), shortfalls: vec![shortfall(&lacks)], ..base }
+    wire::Reason { queue: Some(room.queue.to_string()), shortfalls: vec![shortfall(&lacks)], ..base }
 }
 
 /// Reasons of gangs, of kept room and of the line.
@@ -113,13 +112,16 @@ fn placed_reason(reason: &Reason, base: wire::Reason) -> wire::Reason {
         Reason::GangFits { tasks, workers } => {
             wire::Reason { tasks: Some(*tasks), workers: Some(*workers), ..base }
         }
-        Reason::Kept { unit, workers, until } => {
-            wire::Reason { unit: text(unit), workers: Some(*workers), until: until.map(to_wire), ..base }
-        }
+        Reason::Kept { unit, workers, until } => wire::Reason {
+            unit: Some(unit.to_string()),
+            workers: Some(*workers),
+            until: until.map(to_wire),
+            ..base
+        },
         Reason::Foreseen { workers, at } => {
             wire::Reason { workers: Some(*workers), until: at.map(to_wire), ..base }
         }
-        Reason::Spared { gang } => wire::Reason { unit: text(gang), ..base },
+        Reason::Spared { gang } => wire::Reason { unit: Some(gang.to_string()), ..base },
         Reason::Ahead { jobs, gangs, queue } => wire::Reason {
             jobs: Some(*jobs),
             gangs: Some(*gangs),
@@ -203,10 +205,10 @@ fn suggestion(suggestion: &domain::Suggestion) -> wire::Suggestion {
             stops: units(stops),
             ..base
         },
-        Change::Resume { queue } => wire::Suggestion { queue: text(queue), ..base },
+        Change::Resume { queue } => wire::Suggestion { queue: Some(queue.to_string()), ..base },
         Change::MoreRunning { queue, user, from, to } => wire::Suggestion {
             amounts: change("running", (*from).into(), (*to).into()),
-            queue: text(queue),
+            queue: Some(queue.to_string()),
             user: user.clone(),
             ..base
         },
@@ -221,9 +223,13 @@ fn suggestion(suggestion: &domain::Suggestion) -> wire::Suggestion {
                 from: quantity(kind, *from),
                 to: quantity(kind, *to),
             };
-            wire::Suggestion { queue: text(queue), amounts: amounts.iter().map(amount).collect(), ..base }
+            wire::Suggestion {
+                queue: Some(queue.to_string()),
+                amounts: amounts.iter().map(amount).collect(),
+                ..base
+            }
         }
-        Change::Release { worker } => wire::Suggestion { worker: text(worker), ..base },
+        Change::Release { worker } => wire::Suggestion { worker: Some(worker.to_string()), ..base },
         Change::NotExclusive | Change::Preemptible => base,
     }
 }

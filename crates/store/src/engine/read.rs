@@ -43,7 +43,7 @@ pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Re
             Reply::Gang(with_checkpoints(tx, tasks).await?)
         }
         Query::Gangs(filter) => Reply::Gangs(gangs(tx, *filter).await?),
-        Query::Why { job, now } => Reply::Why(why(tx, policy, *job, *now).await?.map(Box::new)),
+        Query::Why { job, now } => Reply::Why(why(tx, policy, *job, *now).await?),
     })
 }
 
