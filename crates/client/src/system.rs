@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use muster_protocol::{Health, Summary, Version};
+use muster_protocol::{Health, Overview, Summary, Version};
 
 use crate::call::{Call, Client};
 use crate::error::ClientError;
@@ -20,6 +20,11 @@ impl Client {
     /// How many jobs there are that have not ended, by status and by queue.
     pub async fn summary(&self) -> Result<Summary, ClientError> {
         self.exchange(Call::new(Method::GET, "/summary")).await
+    }
+
+    /// The cluster as a whole: what waits for what, and what is free and why.
+    pub async fn explain(&self) -> Result<Overview, ClientError> {
+        self.exchange(Call::new(Method::GET, "/explain")).await
     }
 
     pub async fn version(&self) -> Result<Version, ClientError> {

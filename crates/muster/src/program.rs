@@ -89,6 +89,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Preempt(args) => commands::preempt::run(args, settings).await,
         Command::Edit(args) => commands::edit::run(args, settings).await,
         Command::Queues => commands::queue::list(settings).await,
+        Command::Explain => commands::explain::run(settings).await,
         Command::Queue(args) => commands::queue::run(args, settings).await,
         Command::Why(args) => commands::why::run(args, settings).await,
         Command::Workers => commands::workers::run(settings).await,

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use muster_domain::{JobId, Queue, QueueName, Reason, Timestamp, Unit, WorkerId};
+use muster_domain::{JobId, Queue, QueueName, Reason, Requirement, Timestamp, Unit, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, place_gangs};
@@ -135,6 +135,27 @@ impl Case {
             policy: Policy::default(),
             now,
         }
+    }
+
+    /// The surroundings of nobody in particular.
+    pub fn around(workers: Vec<WorkerView>, now: Timestamp) -> Self {
+        let nobody = GangCandidate {
+            unit: Unit::Job(JobId::from_random([0; 16])),
+            tasks: 1,
+            least: 1,
+            per_worker: 1,
+            priority: 0,
+            rank: 0,
+            seq: 0,
+            requirement: Requirement::default(),
+            limits: Vec::new(),
+            avoid: Vec::new(),
+            ends: None,
+            seat: None,
+            fixed: false,
+            topology: None,
+        };
+        Self::new(nobody, workers, now)
     }
 
     /// Puts it before these gates.

@@ -39,7 +39,9 @@ fn occupant(worker: usize, unit: Unit, held: u64, ends: Option<Timestamp>) -> Oc
         saved: None,
         stopping: false,
         preemptible: true,
-        borrows: false,
+        seat: None,
+        level: 0,
+        pinned: false,
     }
 }
 

@@ -8,6 +8,7 @@ mod events;
 mod gangs;
 mod jobs;
 mod logs;
+mod overview;
 mod problem;
 mod queues;
 mod sets;
@@ -32,6 +33,7 @@ pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogGap, LogGapCause, LogMessage,
     LogPiece, LogStream,
 };
+pub use overview::{FreeCount, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, Quota, RateLimit};
 pub use sets::{

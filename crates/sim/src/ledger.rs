@@ -80,7 +80,7 @@ impl Ledger {
     pub(crate) fn stuck(&self, at: Timestamp) -> Broken {
         let open = self.state.jobs().iter().filter(|job| !job.is_terminal()).take(12);
         let stuck = open.map(|job| {
-            let reasons = match block_on(self.store.why(job.id, self.now)) {
+            let reasons = match block_on(self.store.why(job.id, at)) {
                 Ok(Some((_, why))) => {
                     why.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }

@@ -90,6 +90,7 @@ impl PostgresStore {
             | Query::Gang(_)
             | Query::Gangs(_)
             | Query::CancelPreview(_)
+            | Query::Overview { .. }
             | Query::Finished { .. }
             | Query::Why { .. }
             | Query::Standings

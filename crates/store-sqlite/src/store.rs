@@ -79,6 +79,7 @@ impl Store for SqliteStore {
             | Query::Gang(_)
             | Query::Gangs(_)
             | Query::CancelPreview(_)
+            | Query::Overview { .. }
             | Query::Finished { .. } => &self.lists,
             Query::Job(_)
             | Query::Workers

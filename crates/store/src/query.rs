@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    Amounts, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Resources,
-    SetId, SetKind, Status, Timestamp, Worker, WorkerId,
+    Amounts, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet, Overview, Queue, QueueName,
+    Resources, SetId, SetKind, Status, Timestamp, Worker, WorkerId,
 };
 
 use crate::webhooks::{LetterFilter, WebhookView};
@@ -198,6 +198,10 @@ pub enum Query {
     Gang(GangId),
     /// Gangs with all their tasks, newest first.
     Gangs(GangFilter),
+    /// The cluster as a whole, as of a time.
+    Overview {
+        now: Timestamp,
+    },
     /// Why a job does not run, as of a time.
     Why {
         job: JobId,
@@ -228,6 +232,7 @@ pub enum Reply {
     CancelPreview(CancelPreview),
     Gang(Vec<JobView>),
     Gangs(Vec<GangView>),
+    Overview(Overview),
     Why(Option<(Job, Explanation)>),
     Webhooks(Vec<WebhookView>),
     DeadLetters(Vec<DeadLetter>),

@@ -5,7 +5,9 @@ use std::fmt;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use muster_domain::{DeadLetter, Event, Explanation, GangId, Job, JobId, Queue, Timestamp, WorkerId};
+use muster_domain::{
+    DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, Timestamp, WorkerId,
+};
 
 use crate::command::{Answer, Applied, Command, Wake};
 use crate::error::StoreError;
@@ -249,6 +251,15 @@ pub trait StoreExt: Store {
             match self.read(Query::Gangs(filter)).await? {
                 Reply::Gangs(gangs) => Ok(gangs),
                 _ => Err(mismatch("gangs")),
+            }
+        }
+    }
+
+    fn overview(&self, now: Timestamp) -> impl Future<Output = Result<Overview, StoreError>> + Send {
+        async move {
+            match self.read(Query::Overview { now }).await? {
+                Reply::Overview(overview) => Ok(overview),
+                _ => Err(mismatch("overview")),
             }
         }
     }

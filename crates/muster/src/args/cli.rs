@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Delete(ChangeArgs),
     /// Say why a job or a gang is not running
     Why(WhyArgs),
+    /// Say what waits for what in the whole cluster, and why something is free
+    Explain,
     /// List the queues as a tree with what each has and uses
     Queues,
     /// Look at queues, pause them, limit them, set quotas

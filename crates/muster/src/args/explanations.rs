@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 34] = [
+pub(super) const EXPLANATIONS: [Explanation; 35] = [
     explain(
         "webhook",
         "Each event is sent by POST with a signature that the receiver can check. One that
@@ -193,9 +193,20 @@ workers` shows it and why. Here it is put back.",
     explain(
         "why",
         "Every reason that is true now: a dependency, missing room and how much of it, a
-tag that no worker carries, jobs that go first, and so on.",
+tag that no worker carries, jobs that go first, and so on. Then the workers by
+what they have, with who holds them and until when, and what change would let
+it start now; each of these was tried.",
         "  muster why job-3f0c1a2b
+  muster why gang-3f0c1a2b
   muster why job-3f0c1a2b --json | jq -r '.reasons[].code'",
+    ),
+    explain(
+        "explain",
+        "What waits for what, counted by reason; the first in line with their estimated
+start; for whom room is kept; what is free and why nobody uses it; and how much
+of it is of no use to anybody who waits. Jobs that are alike count as one line.",
+        "  muster explain
+  muster explain --json | jq '.idle[] | {code, workers, free}'",
     ),
     explain(
         "workers",

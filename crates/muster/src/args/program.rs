@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],
     ),
     ("Change jobs", &["cancel", "retry", "hold", "release", "preempt", "edit", "delete"]),
-    ("Look after the cluster", &["up", "workers", "worker", "queues", "queue", "webhook", "sim"]),
+    ("Look after the cluster", &["up", "explain", "workers", "worker", "queues", "queue", "webhook", "sim"]),
     ("Inside a job", &["checkpoint", "notice", "done"]),
     ("This program", &["version", "completions", "man"]),
 ];

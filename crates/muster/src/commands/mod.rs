@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod done;
 pub(crate) mod edit;
 pub(crate) mod events;
+pub(crate) mod explain;
 pub(crate) mod gang;
 pub(crate) mod gangs;
 pub(crate) mod logs;

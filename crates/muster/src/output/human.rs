@@ -144,7 +144,7 @@ pub(crate) fn why_parts(why: &Why) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// One item of a list, its further lines below its first word.
-fn item(text: &str, screen: Screen) -> String {
+pub(super) fn item(text: &str, screen: Screen) -> String {
     let room = screen.width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(4));
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

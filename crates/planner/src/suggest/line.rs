@@ -7,8 +7,9 @@ use muster_domain::{KeptRoom, Span, SuggestedChange as Change, Suggestion, Times
 
 use super::{given, tried};
 use crate::case::{Case, Trial};
-use crate::outlook::{Waiting, outlook};
-use crate::policy::with_priority;
+use crate::gang::GangCandidate;
+use crate::outlook::{Sight, Waiting, outlook};
+use crate::policy::{Allowance, LAST, with_priority};
 
 /// Priorities that are tried.
 const TRIED: usize = 16;
@@ -69,8 +70,16 @@ fn stops(case: &Case, changed: &Trial<'_>) -> Option<Vec<Unit>> {
     if !changed.may_start() {
         return None;
     }
-    let waiting = Waiting { unit: changed.unit.clone(), since: case.now };
-    let found = outlook(&case.workers, &case.occupants, &[waiting], case.policy, case.now);
+    // Stops for reasons of service and of quota come without a change of priority.
+    let unit = GangCandidate { seat: None, ..changed.unit.clone() };
+    let waiting = Waiting { unit, since: case.now, level: LAST, stopped_for: None };
+    let sight = Sight {
+        workers: &case.workers,
+        occupants: &case.occupants,
+        ledger: None,
+        allowance: Allowance::default(),
+    };
+    let found = outlook(sight, &[waiting], case.policy, case.now);
     let stops: Vec<Unit> = found.stops.iter().map(|stop| stop.victim).collect();
     (!stops.is_empty()).then_some(stops)
 }

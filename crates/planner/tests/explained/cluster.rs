@@ -143,7 +143,9 @@ impl Cluster {
                 saved: None,
                 stopping: false,
                 preemptible: job.preemptible,
-                borrows: false,
+                seat: None,
+                level: 0,
+                pinned: false,
             })
         };
         case.occupants = self.jobs.iter().filter_map(occupant).collect();

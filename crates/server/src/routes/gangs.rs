@@ -210,7 +210,8 @@ pub(crate) async fn why_gang(
     GangPath(id): GangPath,
 ) -> Result<Response, ApiError> {
     let job = handle(&app, id).await?;
-    let (job, explanation) = app.store.why(job, app.config.clock.now()).await?.ok_or_else(ApiError::gang_not_found)?;
+    let (job, explanation) =
+        app.store.why(job, app.config.clock.now()).await?.ok_or_else(ApiError::gang_not_found)?;
     json(StatusCode::OK, &Why { id: id.to_string(), ..view::why(&job, &explanation) })
 }
 

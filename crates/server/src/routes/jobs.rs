@@ -27,6 +27,7 @@ pub(crate) async fn get_job(State(app): State<Shared>, JobPath(id): JobPath) -> 
     responses((status = 200, description = "Every reason", body = Why))
 )]
 pub(crate) async fn why(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
-    let (job, explanation) = app.store.why(id, app.config.clock.now()).await?.ok_or_else(ApiError::job_not_found)?;
+    let (job, explanation) =
+        app.store.why(id, app.config.clock.now()).await?.ok_or_else(ApiError::job_not_found)?;
     json(StatusCode::OK, &view::why(&job, &explanation))
 }

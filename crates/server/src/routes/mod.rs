@@ -10,6 +10,7 @@ mod control;
 mod dead_letters;
 mod docs;
 mod events;
+mod explain;
 mod gangs;
 mod jobs;
 mod listing;

@@ -6,8 +6,8 @@ use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{
     ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, GangAssignment,
     GangPeer, GangSubmitted, GangSummary, Health, HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap,
-    LogMessage, LogPiece, LogStream, Notice, Pipeline, Problem, Queue, QueueUpdate, RegisterRequest,
-    SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why, Worker,
+    LogMessage, LogPiece, LogStream, Notice, Overview, Pipeline, Problem, Queue, QueueUpdate,
+    RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why, Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -20,8 +20,9 @@ use crate::submission::MAX_AMOUNT;
 use super::claim::ClaimAnswer;
 use super::submit::SubmitAnswer;
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, gangs, jobs,
-    listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, explain, gangs,
+    jobs, listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks,
+    workers,
 };
 
 #[derive(OpenApi)]
@@ -83,6 +84,7 @@ use super::{
         workers::worker_heartbeat,
         workers::list_workers,
         summary::summary,
+        explain::explain,
         webhooks::create_webhook,
         webhooks::list_webhooks,
         webhooks::get_webhook,
@@ -120,6 +122,7 @@ use super::{
         GangSubmitted,
         GangSummary,
         Notice,
+        Overview,
         SubmitAnswer,
         Health,
         HeartbeatAction,

@@ -9,8 +9,9 @@ use crate::edge;
 use crate::error::ApiError;
 
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, gangs, jobs,
-    listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks, workers,
+    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, explain, gangs,
+    jobs, listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks,
+    workers,
 };
 
 /// The whole API of one scheduler.
@@ -68,6 +69,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/readyz", get(system::readyz))
         .route("/metrics", get(system::metrics))
         .route("/summary", get(summary::summary))
+        .route("/explain", get(explain::explain))
         .route("/version", get(system::version))
         .route("/openapi.json", get(docs::openapi_document))
         .route("/docs", get(docs::page))

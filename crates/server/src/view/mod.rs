@@ -5,6 +5,7 @@ mod devices;
 mod events;
 pub(crate) mod gangs;
 mod inputs;
+mod overview;
 pub(crate) mod queues;
 mod sets;
 mod standing;
@@ -24,6 +25,7 @@ use serde_json::Value;
 use crate::clock::to_wire;
 
 pub(crate) use events::event;
+pub(crate) use overview::overview;
 pub(crate) use sets::{pipeline, set};
 pub(crate) use standing::with_standing;
 pub(crate) use webhooks::{dead_letter, webhook};

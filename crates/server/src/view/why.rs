@@ -15,9 +15,13 @@ pub(crate) fn why(job: &domain::Job, explanation: &domain::Explanation) -> wire:
         classes: explanation.classes.iter().map(class).collect(),
         more_classes: explanation.more_classes,
         more_workers: explanation.more_workers,
-        start: explanation.start.map(|start| wire::Start { at: to_wire(start.at), kept: start.kept }),
+        start: explanation.start.map(start),
         suggestions: explanation.suggestions.iter().map(suggestion).collect(),
     }
+}
+
+pub(super) fn start(start: domain::Start) -> wire::Start {
+    wire::Start { at: to_wire(start.at), kept: start.kept }
 }
 
 /// Cores rather than thousandths of them.

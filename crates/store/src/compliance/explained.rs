@@ -1,7 +1,7 @@
 //! What is said about work that waits: classes of workers, the line, estimates, and changes that would help.
 
 use muster_domain::{
-    Device, JobSpec, QueueName, Reason, Resources, Span, Status, SuggestedChange as Change, Unit,
+    Device, JobSpec, Overview, QueueName, Reason, Resources, Span, Status, SuggestedChange as Change, Unit,
 };
 
 use super::band::membership;
@@ -9,6 +9,7 @@ use super::health::black_hole;
 use super::quotas::{amount, owning};
 use super::stage::{Stage, memory, needing};
 use crate::command::{Command, QueueSettings, TermsChange};
+use crate::store::StoreExt as _;
 
 fn devices(count: u32) -> Vec<Device> {
     (0..count).map(|index| Device { index, vram_mb: 80_000, ..Device::default() }).collect()
@@ -141,4 +142,41 @@ pub async fn a_worker_in_quarantine_is_named_only_where_it_could_help(stage: &St
     assert_eq!(why.suggestions[0].change.code(), "release_worker", "{why:?}");
     let large = stage.submit(needing(500)).await;
     assert_eq!(stage.why_codes(large.id).await[0], "impossible");
+}
+
+pub async fn the_whole_cluster_says_what_waits_for_what_and_what_is_idle(stage: &Stage) {
+    let overview = async || stage.store.overview(stage.now()).await.unwrap();
+    for (name, count) in [("a", 8), ("b", 8), ("c", 4)] {
+        stage.register_with_gpus(name, devices(count), &[]).await;
+    }
+    let codes = |found: &Overview| -> Vec<(&str, u32, u64)> {
+        let idle = found.idle.iter().filter(|room| room.free.gpus > 0);
+        idle.map(|room| (room.why.code(), room.workers, room.free.gpus)).collect()
+    };
+    assert_eq!(codes(&overview().await), [("nobody_waits", 3, 20)]);
+    stage.submit(JobSpec { timeout: Some(Span::from_secs(600)), ..gpus(6) }).await;
+    stage.claim_by("a").await.unwrap();
+    let gang = stage.submit_gang(gpus(8), membership(2)).await;
+    assert_eq!(stage.look().await.keeping, 2);
+    for _ in 0..50 {
+        stage.submit(gpus(4)).await;
+    }
+    let held = stage.submit(gpus(4)).await;
+    stage.control(Command::Hold { job: held.id, message: None }).await.unwrap();
+    stage.after(&[held.id]).await;
+    let found = overview().await;
+    assert_eq!(codes(&found), [("kept", 2, 10), ("not_asked", 1, 4)], "{found:?}");
+    let counts: Vec<(&str, u64, u64)> =
+        found.waiting.iter().map(|cause| (cause.code, cause.jobs, cause.gangs)).collect();
+    assert_eq!(counts, [("nobody_asks", 50, 0), ("gang_room", 0, 1), ("held", 1, 0), ("dependency", 1, 0)]);
+    assert_eq!(found.line.len(), 2, "those of one kind are one line");
+    assert_eq!(
+        (found.line[0].unit, found.line[0].start.map(|start| start.kept)),
+        (Unit::Gang(gang), Some(true))
+    );
+    assert_eq!((found.kept[0].unit, found.kept[0].workers), (Unit::Gang(gang), 2));
+    assert_eq!(stage.claim_as(Some("c"), 9).await.len(), 1);
+    let found = overview().await;
+    assert_eq!((found.total.gpus, found.free.gpus, found.stranded.gpus), (20, 10, 2));
+    assert_eq!(found.pools.iter().map(|pool| pool.workers).sum::<u32>(), 3);
 }

@@ -143,6 +143,7 @@ macro_rules! compliance_suite {
                 a_time_limit_that_passes_kept_room_is_suggested,
                 who_goes_first_is_counted_in_its_queue_where_queues_take_turns,
                 a_worker_in_quarantine_is_named_only_where_it_could_help,
+                the_whole_cluster_says_what_waits_for_what_and_what_is_idle,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,

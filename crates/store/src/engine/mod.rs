@@ -15,6 +15,7 @@ mod health;
 mod history;
 mod named;
 mod outlook;
+mod overview;
 mod plan;
 mod preview;
 mod quotas;

@@ -8,7 +8,7 @@ use muster_planner::WorkerView;
 
 use super::claim::with_usage;
 use super::why::why;
-use super::{Policy, devices, preview, standings, webhooks};
+use super::{Policy, devices, overview, preview, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -43,6 +43,7 @@ pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Re
             Reply::Gang(with_checkpoints(tx, tasks).await?)
         }
         Query::Gangs(filter) => Reply::Gangs(gangs(tx, *filter).await?),
+        Query::Overview { now } => Reply::Overview(overview::read(tx, policy, *now).await?),
         Query::Why { job, now } => Reply::Why(why(tx, policy, *job, *now).await?),
     })
 }

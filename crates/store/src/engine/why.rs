@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    Explanation, Job, JobId, Phase, Queue, QueueName, Reason, Requirement, ShapeId, Status, Timestamp, Unit,
-    Worker, WorkerId, WorkerStatus,
+    Explanation, Job, JobId, Phase, QueueName, Reason, Requirement, ShapeId, Status, Timestamp, Unit, Worker,
+    WorkerId, WorkerStatus,
 };
-use muster_planner::{Aside, Case, GangCandidate, Gate, Held, Owner, WorkerView, explain};
+use muster_planner::{Aside, Case, Facing, GangCandidate, Gate, Owner, WorkerView, explain};
 
 use super::claim::with_usage;
 use super::gates::Gates;
@@ -113,7 +113,7 @@ async fn pending<T: Tx>(
     job: &Job,
     now: Timestamp,
 ) -> Result<Explanation, StoreError> {
-    let own = outlook::single(job, job.spec.shape(), now).unit;
+    let own = outlook::single(job, now);
     let mut explanation = explain(&case(tx, policy, job, own.clone(), now).await?);
     let in_turn = standings::in_turn(tx, job).await?;
     explanation.reasons.extend(ahead(tx, job, &own, in_turn.is_some(), now).await?);
@@ -154,11 +154,11 @@ async fn case<T: Tx>(
     unit: GangCandidate,
     now: Timestamp,
 ) -> Result<Case, StoreError> {
-    let facing = gates(tx, job, unit.least, now).await?;
-    let (workers, aside) = workers(tx, &unit.requirement).await?;
+    let facing = facing(tx, job, unit.least, now).await?;
+    let (workers, aside) = workers(tx, [&unit.requirement]).await?;
     let mut case = Case::new(unit, workers, now);
     (case.aside, case.policy, case.queue) = (aside, policy, job.spec.queue.clone());
-    (case.gates, case.queues, case.held) = (facing.gates, facing.queues, facing.held);
+    case.face(facing);
     if !case.fits() {
         read_occupants(tx, &mut case).await?;
     }
@@ -173,10 +173,13 @@ pub(super) async fn worker_views<T: Tx>(tx: &mut T) -> Result<Vec<WorkerView>, S
 }
 
 /// The workers that get work and those that do not, with what they hold.
-async fn workers<T: Tx>(tx: &mut T, need: &Requirement) -> Result<(Vec<WorkerView>, Vec<Aside>), StoreError> {
+pub(super) async fn workers<'n, T: Tx>(
+    tx: &mut T,
+    needs: impl IntoIterator<Item = &'n Requirement>,
+) -> Result<(Vec<WorkerView>, Vec<Aside>), StoreError> {
     let all = tx.workers().await?;
     let mut views = with_usage(tx, all.clone()).await?;
-    devices::read_for(tx, [need], &mut views).await?;
+    devices::read_for(tx, needs, &mut views).await?;
     let (mut workers, mut aside) = (Vec::new(), Vec::new());
     for (Worker { status, health, .. }, view) in all.into_iter().zip(views) {
         let quarantined_until = health.quarantine.map(|quarantine| quarantine.probe_at);
@@ -190,7 +193,7 @@ async fn workers<T: Tx>(tx: &mut T, need: &Requirement) -> Result<(Vec<WorkerVie
 }
 
 /// Who is on the workers that could run it.
-async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result<(), StoreError> {
+pub(super) async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result<(), StoreError> {
     let need = &case.unit.requirement;
     let able =
         |view: &&WorkerView| view.running > 0 && view.carries(need) && view.shortfalls_ever(need).is_empty();
@@ -200,7 +203,7 @@ async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result<(), StoreE
     }
     let held = tx.held_jobs(&asked).await?;
     let all: Vec<WorkerId> = case.workers.iter().filter_map(|view| view.id.clone()).collect();
-    case.occupants = outlook::occupants(&held, &all, case.now);
+    case.occupants = outlook::occupants(&held, &all, None, case.policy, case.now);
     let owner = |job: &Job| {
         let owner = Owner { queue: job.spec.queue.clone(), user: job.spec.user.clone() };
         (outlook::unit_of(job), owner)
@@ -209,16 +212,13 @@ async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result<(), StoreE
     Ok(())
 }
 
-/// What stands before a unit apart from room.
-#[derive(Default)]
-struct Facing {
-    gates: Vec<Gate>,
-    queues: Vec<Queue>,
-    held: Vec<Held>,
-}
-
 /// The gates in front of so many jobs that start together.
-async fn gates<T: Tx>(tx: &mut T, job: &Job, jobs: u32, now: Timestamp) -> Result<Facing, StoreError> {
+pub(super) async fn facing<T: Tx>(
+    tx: &mut T,
+    job: &Job,
+    jobs: u32,
+    now: Timestamp,
+) -> Result<Facing, StoreError> {
     let mut facing = Facing::default();
     if let Some(name) = &job.spec.queue {
         let queues = tx.queues().await?;
