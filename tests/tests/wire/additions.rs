@@ -134,7 +134,7 @@ for_each_store! {
             "/jobs", "/jobs/{id}", "/jobs/next", "/jobs/batch", "/jobs/{id}/done", "/jobs/{id}/fail", "/jobs/{id}/heartbeat",
             "/jobs/{id}/preempted", "/jobs/{id}/checkpoint", "/jobs/{id}/cancel", "/jobs/{id}/release", "/jobs/{id}/events",
             "/jobs/{id}/why", "/workers", "/workers/register", "/workers/{id}/heartbeat", "/workers/{id}/sync", "/events",
-            "/health", "/healthz", "/readyz", "/metrics",
+            "/health", "/healthz", "/readyz", "/metrics", "/explain",
         ] {
             assert!(document["paths"].get(path).is_some(), "{path} is not described");
         }

@@ -16,6 +16,7 @@ mod claims;
 mod configuration;
 mod control;
 mod dependencies;
+mod explaining;
 mod fencing;
 mod following;
 mod gang_control;

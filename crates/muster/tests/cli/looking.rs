@@ -122,6 +122,28 @@ fn why_gives_reasons() {
 }
 
 #[test]
+fn why_says_what_would_help_and_explain_how_the_cluster_stands() {
+    let up = Up::start();
+    let id = up.submit(&["--tag", "a100", "--", "true"]);
+    let text = up.run(&["why", &id]).ok().stdout;
+    let expected = format!(
+        "{id} is pending
+  - no active worker carries the tag a100
+workers
+  - 1 worker with 2 slots: without the tag a100
+what would help
+  - without the tag a100 it would start now on "
+    );
+    assert!(text.starts_with(&expected), "{text}");
+    let text = up.run(&["explain"]).ok().stdout;
+    assert!(text.starts_with("1 job and 0 gangs wait; free: "), "{text}");
+    let line = format!("  - tags: 1 job, such as {id}: no active worker carries the tag a100\n");
+    assert!(text.contains(&line) && text.contains("  - fits nothing that waits: "), "{text}");
+    let found = up.run(&["explain", "--json"]).ok().json();
+    assert_eq!((&found["waiting"][0]["code"], &found["line"][0]["id"]), (&"tags".into(), &id.into()));
+}
+
+#[test]
 fn workers_are_listed_with_what_they_hold() {
     let up = Up::start();
     let workers = up.run(&["workers", "--json"]).ok().json();
