@@ -178,5 +178,5 @@ pub async fn the_whole_cluster_says_what_waits_for_what_and_what_is_idle(stage: 
     assert_eq!(stage.claim_as(Some("c"), 9).await.len(), 1);
     let found = overview().await;
     assert_eq!((found.total.gpus, found.free.gpus, found.stranded.gpus), (20, 10, 2));
-    assert_eq!(found.pools.iter().map(|pool| pool.workers).sum::<u32>(), 3);
+    assert_eq!(found.pools.iter().map(|pool| pool.workers).sum::<u32>(), 4, "with the model of the others");
 }
