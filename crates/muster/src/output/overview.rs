@@ -9,7 +9,7 @@ use super::table::{Column, Content, render};
 
 /// What `muster explain` prints.
 pub(crate) fn overview(found: &Overview, screen: Screen) -> String {
-    let mut parts = vec![summary(found)];
+    let mut parts = vec![summary(found, screen)];
     let mut add = |title: &str, text: String| {
         if !text.is_empty() {
             parts.push(format!("{title}\n{text}"));
@@ -23,22 +23,19 @@ pub(crate) fn overview(found: &Overview, screen: Screen) -> String {
     parts.join("\n\n")
 }
 
-fn summary(found: &Overview) -> String {
+fn summary(found: &Overview, screen: Screen) -> String {
     let count = |of: fn(&WaitingCause) -> u64| found.waiting.iter().map(of).sum::<u64>();
     let (jobs, gangs) = (count(|cause| cause.jobs) + found.not_looked_at, count(|cause| cause.gangs));
-    let free = amounts(&found.free);
+    let nothing = |text: String| if text.is_empty() { "nothing".to_owned() } else { text };
+    let mut lines =
+        vec![format!("{jobs} {} and {gangs} {} wait", plural(jobs, "job"), plural(gangs, "gang"))];
+    let (free, total) = (nothing(amounts(&found.free)), nothing(amounts(&found.total)));
+    lines.push(item(&format!("free: {free} of {total}"), screen));
     let stranded = amounts(&found.stranded);
-    let mut text = format!(
-        "{jobs} {} and {gangs} {} wait; free: {} of {}",
-        plural(jobs, "job"),
-        plural(gangs, "gang"),
-        if free.is_empty() { "nothing" } else { &free },
-        amounts(&found.total)
-    );
     if !stranded.is_empty() {
-        text.push_str(&format!("\nof no use to anybody who waits: {stranded}"));
+        lines.push(item(&format!("of no use to anybody who waits: {stranded}"), screen));
     }
-    text
+    lines.join("\n")
 }
 
 fn plural(count: u64, what: &str) -> String {
@@ -75,11 +72,13 @@ fn cause_line(cause: &WaitingCause) -> String {
     if cause.gangs > 0 {
         counts.push(format!("{} {}", cause.gangs, plural(cause.gangs, "gang")));
     }
-    let mut text = format!("{}: {}", printable(&cause.code), counts.join(", "));
-    if let (Some(example), Some(reason)) = (&cause.example, &cause.reason) {
-        text.push_str(&format!(", such as {}: {}", printable(example), printable(&reason.message)));
-    }
-    text
+    let such_as = match (&cause.example, &cause.reason) {
+        (Some(example), Some(reason)) => {
+            format!(", such as {}: {}", printable(example), printable(&reason.message))
+        }
+        _ => String::new(),
+    };
+    format!("{}: {}{such_as}", printable(&cause.code), counts.join(", "))
 }
 
 fn line(line: &[InLine], screen: Screen) -> String {
@@ -166,11 +165,11 @@ fn pools(found: &Overview, screen: Screen) -> String {
         ];
         texts.into_iter().map(|text| (text, None)).collect()
     };
-    let mut text = render(&COLUMNS, &found.pools.iter().map(row).collect::<Vec<_>>(), screen);
-    if found.more_pools > 0 {
-        text.push_str(&format!("\n{} more sizes", found.more_pools));
+    let text = render(&COLUMNS, &found.pools.iter().map(row).collect::<Vec<_>>(), screen);
+    match found.more_pools {
+        0 => text,
+        more => format!("{text}\n{more} more sizes"),
     }
-    text
 }
 
 #[cfg(test)]
@@ -196,8 +195,9 @@ mod tests {
         let text = overview(&found, Screen { json: false, colour: false, width: Some(80) });
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let expected = "\
-1201 jobs and 0 gangs wait; free: gpus 6, cpus 40 of gpus 24, cpus 96
-of no use to anybody who waits: gpus 2, cpus 16
+1201 jobs and 0 gangs wait
+  - free: gpus 6, cpus 40 of gpus 24, cpus 96
+  - of no use to anybody who waits: gpus 2, cpus 16
 
 what waits, by why
   - resources: 1200 jobs, such as job-3f0c1a2b: every worker that could run it

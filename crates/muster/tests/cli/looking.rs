@@ -136,7 +136,7 @@ what would help
     );
     assert!(text.starts_with(&expected), "{text}");
     let text = up.run(&["explain"]).ok().stdout;
-    assert!(text.starts_with("1 job and 0 gangs wait; free: "), "{text}");
+    assert!(text.starts_with("1 job and 0 gangs wait\n  - free: "), "{text}");
     let line = format!("  - tags: 1 job, such as {id}: no active worker carries the tag a100\n");
     assert!(text.contains(&line) && text.contains("  - fits nothing that waits: "), "{text}");
     let found = up.run(&["explain", "--json"]).ok().json();
