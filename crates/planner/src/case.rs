@@ -15,7 +15,6 @@ use crate::place::{View, place};
 use crate::policy::Policy;
 use crate::prospect::Occupant;
 use crate::quota::{Held, Ledger};
-use crate::score::Scoring;
 
 /// Workers with room that are looked at for a job outside gangs: any of them would do.
 const LOOKED_AT: usize = 32;
@@ -175,7 +174,7 @@ impl Case {
             limits: self.gates.iter().map(Gate::left).collect(),
             ledger: None,
             workers: Cow::Borrowed(&self.workers),
-            scoring: self.policy.scoring,
+            policy: self.policy,
         };
         trial.unit.limits = (0..trial.limits.len()).collect();
         trial.under(self.queue.as_ref(), self.ledger(&self.queues));
@@ -200,7 +199,7 @@ pub(crate) struct Trial<'c> {
     pub(crate) limits: Vec<u32>,
     ledger: Option<Ledger>,
     pub(crate) workers: Cow<'c, [WorkerView]>,
-    scoring: Scoring,
+    policy: Policy,
 }
 
 impl Trial<'_> {
@@ -261,7 +260,7 @@ impl Trial<'_> {
             limits: self.limits.clone(),
             ledger: self.ledger.clone(),
         };
-        let placed = place(&view, self.scoring).pop()?;
+        let placed = place(&view, &self.policy).pop()?;
         view.workers[placed.worker].id.clone()
     }
 
@@ -275,7 +274,7 @@ impl Trial<'_> {
             .cloned()
             .collect();
         let gangs = std::slice::from_ref(&self.unit);
-        let placed = place_gangs(&roomy, &self.limits, self.ledger.as_ref(), gangs, self.scoring).pop()?;
+        let placed = place_gangs(&roomy, &self.limits, self.ledger.as_ref(), gangs, &self.policy).pop()?;
         placed.workers.into_iter().map(|at| roomy[at].id.clone()).collect()
     }
 }

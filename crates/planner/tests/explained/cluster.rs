@@ -8,8 +8,8 @@ use muster_domain::{
 };
 use muster_planner::policy;
 use muster_planner::{
-    Aside, Candidate, Case, Devices, GangCandidate, Gate, Held, Ledger, Occupant, Scoring, View, WorkerView,
-    place, place_gangs,
+    Aside, Candidate, Case, Devices, GangCandidate, Gate, Held, Ledger, Occupant, View, WorkerView, place,
+    place_gangs,
 };
 use proptest::prelude::*;
 
@@ -170,11 +170,12 @@ impl Cluster {
         let limits: Vec<u32> = self.gates.iter().map(Gate::left).collect();
         match unit.unit {
             Unit::Gang(_) => {
-                !place_gangs(&workers, &limits, ledger.as_ref(), &[unit], Scoring::default()).is_empty()
+                !place_gangs(&workers, &limits, ledger.as_ref(), &[unit], &policy::Policy::default())
+                    .is_empty()
             }
             Unit::Job(id) => {
                 let candidates = vec![single(id, unit)];
-                !place(&View { workers, candidates, limits, ledger }, Scoring::default()).is_empty()
+                !place(&View { workers, candidates, limits, ledger }, &policy::Policy::default()).is_empty()
             }
         }
     }

@@ -97,8 +97,9 @@ async fn waiting_task<T: Tx>(
         return Ok(Explanation::default());
     };
     let mut explanation = explain(&case(tx, policy, job, unit.clone(), now).await?);
-    let in_turn = standings::in_turn(tx, job).await?.is_some();
+    let in_turn = policy.is_fair() && standings::in_turn(tx, job).await?.is_some();
     explanation.reasons.extend(ahead(tx, job, &unit, in_turn, now).await?);
+    explanation.reasons.extend(standings::of_job(policy, job));
     if job.ready_at > now && (job.closed.is_some() || job.spec.not_before == Some(job.ready_at)) {
         explanation.reasons.insert(0, delay(job, job.ready_at));
         explanation.suggestions.clear();
@@ -115,9 +116,10 @@ async fn pending<T: Tx>(
 ) -> Result<Explanation, StoreError> {
     let own = outlook::single(job, now);
     let mut explanation = explain(&case(tx, policy, job, own.clone(), now).await?);
-    let in_turn = standings::in_turn(tx, job).await?;
+    let in_turn = if policy.is_fair() { standings::in_turn(tx, job).await? } else { None };
     explanation.reasons.extend(ahead(tx, job, &own, in_turn.is_some(), now).await?);
     explanation.reasons.extend(in_turn.flatten());
+    explanation.reasons.extend(standings::of_job(policy, job));
     Ok(explanation)
 }
 
