@@ -170,7 +170,8 @@ impl Default for ServerConfig {
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
-            policy: Policy::default(),
+            // Nobody is stopped for reasons of level unless the operator asks for it.
+            policy: Policy { preempt_by_level: false, ..Policy::default() },
             limits: Limits::default(),
             clock: Clock::of_this_machine(),
         }

@@ -217,8 +217,8 @@ workers
   - 3 workers with 8 GPUs: busy
   - 5 workers of 2 more kinds
 what would help
-  - with 4 GPUs instead of 8 it would start
-    now on w3";
+  - with 4 GPUs instead of 8 it would start now
+    on w3";
         assert_eq!(why(&whole, screen(Some(48))), expected);
     }
 }
