@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
 use muster_domain::{JobSpec, ReportKind, Span, Status};
@@ -15,8 +15,17 @@ use muster_store::engine::{Policy, PolicyName};
 use muster_store::{Command, EventFilter, Outcome, StoreError, StoreExt};
 use muster_store_sqlite::SqliteStore;
 
+/// Held while a process is made, which between its fork and its exec has what this one has open, locks of
+/// other tests' files included.
+static FORK: Mutex<()> = Mutex::new(());
+
 fn open(path: &Path) -> Stage {
-    Stage::new(Arc::new(SqliteStore::open(path, Policy::default()).unwrap()))
+    open_with(path, Policy::default())
+}
+
+fn open_with(path: &Path, policy: Policy) -> Stage {
+    let _nobody_forks = FORK.lock();
+    Stage::new(Arc::new(SqliteStore::open(path, policy).unwrap()))
 }
 
 #[test]
@@ -60,7 +69,7 @@ fn everything_survives_a_reopen() {
 fn another_policy_ranks_what_waits_anew() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("muster.db");
-    let open_with = |name| Stage::new(Arc::new(SqliteStore::open(&path, Policy::named(name)).unwrap()));
+    let open_with = |name| open_with(&path, Policy::named(name));
     block_on(async {
         let stage = open_with(PolicyName::Muster);
         let mut jobs = Vec::new();
@@ -184,6 +193,7 @@ struct Holder(Child);
 impl Holder {
     /// Runs this test program again, with only the test below.
     fn start(path: &Path) -> Self {
+        let fork = FORK.lock();
         let mut child = Process::new(std::env::current_exe().unwrap())
             .args(["--exact", "one_process_at_a_time", "--nocapture"])
             .env(HELD, path)
@@ -191,6 +201,7 @@ impl Holder {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        drop(fork);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains("holding")), "the other process ended early");
         Self(child)
