@@ -176,6 +176,15 @@ impl Reason {
     }
 }
 
+fn write_closest(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    closest: &WorkerId,
+    shortfalls: &[Shortfall],
+) -> fmt::Result {
+    write!(f, "{what}; the closest is {closest}: {}", list(shortfalls))
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,18 +213,10 @@ impl fmt::Display for Reason {
             Self::NoWorkers => f.write_str("no worker is registered and active"),
             Self::Tags { required, missing } => write_tags(f, required, missing),
             Self::Impossible { closest, shortfalls } => {
-                write!(
-                    f,
-                    "no registered worker is large enough; the closest is {closest}: {}",
-                    list(shortfalls)
-                )
+                write_closest(f, "no registered worker is large enough", closest, shortfalls)
             }
             Self::Busy { closest, shortfalls } => {
-                write!(
-                    f,
-                    "every worker that could run it is busy; the closest is {closest}: {}",
-                    list(shortfalls)
-                )
+                write_closest(f, "every worker that could run it is busy", closest, shortfalls)
             }
             Self::NobodyAsks { fitting: 1 } => f.write_str("fits 1 worker, which has not asked for work yet"),
             Self::NobodyAsks { fitting } => {

@@ -1,3 +1,5 @@
+//! Classes of workers: what they have, who holds it, until when.
+
 use muster_domain::{GangId, JobId, WorkerId};
 
 use super::*;

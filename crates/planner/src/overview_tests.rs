@@ -1,3 +1,5 @@
+//! The cluster as a whole: what waits for what, and why room is idle.
+
 use muster_domain::{GangId, JobId, KeptRoom, Requirement, Timestamp, WorkerId};
 use proptest::prelude::*;
 

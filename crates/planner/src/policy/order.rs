@@ -35,29 +35,37 @@ pub struct Standing {
 pub fn rank(policy: PolicyName, standing: Standing) -> i64 {
     match policy {
         PolicyName::Fifo | PolicyName::Greedy | PolicyName::Easy | PolicyName::EasySjbf => 0,
-        PolicyName::LargestGang => -i64::try_from(standing.size).unwrap_or(i64::MAX),
+        // Among equals the more important.
+        PolicyName::LargestGang => {
+            let size = standing.size.min(LARGEST) as i64;
+            -size << u32::BITS | importance(standing.priority)
+        }
         PolicyName::Sjf | PolicyName::SjfEasy => {
             let micros = standing.estimate.map_or(u64::MAX, Span::as_micros);
             i64::try_from(micros).unwrap_or(i64::MAX)
         }
         // The more important, the smaller; then what is pinned; then the lower level.
         PolicyName::Muster => {
-            let importance = i64::from(i32::MAX) - i64::from(standing.priority);
             let level = if standing.pinned { 0 } else { i64::from(standing.level) + 1 };
-            importance << RANK_BITS | level
+            importance(standing.priority) << RANK_BITS | level
         }
     }
+}
+
+/// The more important, the smaller; never negative.
+fn importance(priority: i32) -> i64 {
+    i64::from(i32::MAX) - i64::from(priority)
 }
 
 /// The rank of a unit if its priority were another.
 pub(crate) fn with_priority(policy: PolicyName, rank: i64, from: i32, to: i32) -> i64 {
     match policy {
         PolicyName::Muster => rank.saturating_sub((i64::from(to) - i64::from(from)) << RANK_BITS),
+        PolicyName::LargestGang => rank.saturating_sub(i64::from(to) - i64::from(from)),
         PolicyName::Fifo
         | PolicyName::Greedy
         | PolicyName::Easy
         | PolicyName::EasySjbf
-        | PolicyName::LargestGang
         | PolicyName::Sjf
         | PolicyName::SjfEasy => rank,
     }
@@ -65,6 +73,9 @@ pub(crate) fn with_priority(policy: PolicyName, rank: i64, from: i32, to: i32) -
 
 /// Bits of a rank of `muster` below the priority. The migrations that gave old rows their ranks know them.
 const RANK_BITS: u32 = 8;
+
+/// All that are larger count as equally large.
+const LARGEST: u64 = 1 << 30;
 
 /// What the heads of queues are compared by. The order of the fields is the order of importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +112,12 @@ mod tests {
 
     proptest! {
         #[test]
+        fn the_largest_is_first_and_among_equals_the_more_important(a in any_standing(), b in any_standing()) {
+            let order = rank(PolicyName::LargestGang, a).cmp(&rank(PolicyName::LargestGang, b));
+            prop_assert_eq!(order, (Reverse(a.size), Reverse(a.priority)).cmp(&(Reverse(b.size), Reverse(b.priority))));
+        }
+
+        #[test]
         fn another_priority_gives_the_rank_that_it_would_have_had(a in any_standing(), to in -3_i32..3) {
             for policy in [PolicyName::Muster, PolicyName::Fifo, PolicyName::Sjf, PolicyName::LargestGang] {
                 let other = Standing { priority: to, ..a };
@@ -131,12 +148,6 @@ mod tests {
             };
             let key = |of: Standing, seq: u64| (rank(PolicyName::Muster, of), seq);
             prop_assert_eq!(key(a, seqs.0).cmp(&key(b, seqs.1)), claim(a, seqs.0).cmp(&claim(b, seqs.1)));
-        }
-
-        #[test]
-        fn the_largest_is_first_whatever_its_priority(a in any_standing(), b in any_standing()) {
-            let order = rank(PolicyName::LargestGang, a).cmp(&rank(PolicyName::LargestGang, b));
-            prop_assert_eq!(order, b.size.cmp(&a.size));
         }
 
         #[test]

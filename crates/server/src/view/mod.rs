@@ -57,8 +57,7 @@ pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
 
 /// A job with its checkpoint: embedded when it is JSON, otherwise in base64.
 pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Job {
-    let spec = job.spec.as_ref();
-    let (gang, member) = (spec.gang.as_ref(), job.member.as_ref());
+    let (spec, gang, member) = (job.spec.as_ref(), job.spec.gang.as_ref(), job.member.as_ref());
     wire::Job {
         id: job.id.to_string(),
         command: spec.program.to_line(),
