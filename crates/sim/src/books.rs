@@ -120,7 +120,13 @@ impl Books {
         answers: &[Answer],
         events: &[Event],
     ) -> Result<(), String> {
-        let happened = |job: JobId| events.iter().any(|event| event.job == Some(job));
+        // An answer to a stop says the same whether it ended the stop or came again; only the event tells.
+        let reported = |job: JobId| {
+            commands.iter().any(|command| matches!(command, Command::Report(report) if report.job == job))
+        };
+        let ended = |event: &Event| matches!(event.kind, EventKind::Drained { forced: false, .. });
+        let happened =
+            |job: JobId| events.iter().any(|event| event.job == Some(job) && ended(event)) && !reported(job);
         for (command, answer) in commands.iter().zip(answers) {
             let (job, caller) = match (command, answer) {
                 (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) => {
