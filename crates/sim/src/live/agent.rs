@@ -39,7 +39,12 @@ impl Stage {
 
     async fn polls(self, index: usize) {
         let mut home = index % self.world().instances.len();
-        self.register(index, home).await;
+        // Who asks before it is known gets whatever there is; a worker does not.
+        while !self.register(index, home).await {
+            home = (home + 1) % self.world().instances.len();
+            let pause = self.world().pause(200, 2_000);
+            tokio::time::sleep(pause).await;
+        }
         loop {
             let pause = match self.poll(index) {
                 Some(said) => self.exchange(index, &mut home, said).await,
@@ -97,11 +102,12 @@ impl Stage {
         }
     }
 
-    pub(crate) async fn register(&self, index: usize, home: usize) {
+    /// Says what the worker has; whether that was answered.
+    pub(crate) async fn register(&self, index: usize, home: usize) -> bool {
         let message = {
             let world = self.world();
             let worker = &world.ledger.workers[index];
-            let Command::RegisterWorker(row) = worker.registration() else { return };
+            let Command::RegisterWorker(row) = worker.registration() else { return false };
             let gpu = |device: &muster_domain::Device| muster_protocol::Gpu {
                 index: device.index,
                 vram_mb: device.vram_mb,
@@ -122,7 +128,7 @@ impl Stage {
             let body = serde_json::to_vec(&request).unwrap_or_default();
             Message { once: true, ..Message::new("POST", "/workers/register".to_owned(), body) }
         };
-        let _ = self.announce(index, home, &message).await;
+        self.announce(index, home, &message).await.is_ok_and(|reply| (200..300).contains(&reply.status))
     }
 
     /// Says something about the ports. Without an answer, or beside something else of the kind, it may be heard later
