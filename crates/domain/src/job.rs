@@ -230,9 +230,10 @@ impl Job {
         }
     }
 
-    /// The last heartbeat under the current lease, else the claim itself.
+    /// The last heartbeat under the current lease, or the claim itself: a heartbeat that was heard by a slow clock
+    /// makes no job older than it is.
     pub fn last_sign_of_life(&self) -> Timestamp {
-        self.last_heartbeat().or(self.started_at).unwrap_or(self.created_at)
+        self.last_heartbeat().max(self.started_at).unwrap_or(self.created_at)
     }
 
     /// Since when it holds its place with a process: while it runs and while it stops.

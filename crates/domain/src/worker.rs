@@ -66,11 +66,27 @@ pub struct Ports {
     pub kept: Vec<u16>,
     /// Those of them that were promised to a task and that it has not given free yet.
     pub promised: Vec<u16>,
+    /// Those that it gave to their tasks, the latest last. One of them that it says to keep again may come from a
+    /// message that was long on its way, while the task still has it: the others go first.
+    pub given: Vec<u16>,
 }
+
+/// How many ports are remembered as given to a task.
+const REMEMBERED_PORTS: usize = 64;
 
 impl Ports {
     pub const fn is_empty(&self) -> bool {
-        self.kept.is_empty() && self.promised.is_empty()
+        self.kept.is_empty() && self.promised.is_empty() && self.given.is_empty()
+    }
+
+    /// The worker keeps these now; what was promised and is not among them was given to its task.
+    fn keeps(&mut self, kept: &[u16]) {
+        let (open, gone): (Vec<u16>, Vec<u16>) = self.promised.iter().partition(|port| kept.contains(port));
+        self.given.retain(|port| !gone.contains(port));
+        self.given.extend(gone);
+        let surplus = self.given.len().saturating_sub(REMEMBERED_PORTS);
+        self.given.drain(..surplus);
+        (self.kept, self.promised) = (kept.to_vec(), open);
     }
 }
 
@@ -80,8 +96,8 @@ impl Worker {
     #[must_use]
     pub fn re_registered(self, earlier: &Self) -> Self {
         // What was promised to a task that has not come for it yet stays promised.
-        let open = earlier.ports.promised.iter().filter(|port| self.ports.kept.contains(port));
-        let ports = Ports { promised: open.copied().collect(), kept: self.ports.kept };
+        let mut ports = earlier.ports.clone();
+        ports.keeps(&self.ports.kept);
         Self {
             registered_at: earlier.registered_at,
             health: earlier.health.clone(),
@@ -94,8 +110,7 @@ impl Worker {
     /// Takes note of the ports that the worker keeps free now; one that was promised and that it no longer
     /// keeps was given to its task.
     pub fn keeps_ports(&mut self, ports: &[u16]) {
-        self.ports.kept = ports.to_vec();
-        self.ports.promised.retain(|port| ports.contains(port));
+        self.ports.keeps(ports);
     }
 
     /// How many of the ports that it keeps are promised to nobody.
@@ -108,11 +123,13 @@ impl Worker {
         self.ports.promised.retain(|port| held.contains(port));
     }
 
-    /// Promises a port to a task: one that is free, else the one that was promised the longest time ago. That
-    /// the worker still keeps it shows that nobody came for it, as when a placement was taken back.
+    /// Promises a port to a task: one that is free and was not given away lately, else one that is free, else the
+    /// one that was promised the longest time ago. That the worker still keeps that one shows that nobody came for
+    /// it, as when a placement was taken back.
     pub fn take_port(&mut self) -> Option<u16> {
-        let promised = &mut self.ports.promised;
-        let free = self.ports.kept.iter().copied().find(|port| !promised.contains(port));
+        let Ports { kept, promised, given } = &mut self.ports;
+        let free = || kept.iter().copied().filter(|port| !promised.contains(port));
+        let free = free().find(|port| !given.contains(port)).or_else(|| free().next());
         let port = free.or_else(|| (!promised.is_empty()).then(|| promised.remove(0)))?;
         promised.push(port);
         Some(port)
@@ -160,7 +177,7 @@ mod tests {
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
             health: Health::default(),
-            ports: Ports { kept: kept.to_vec(), promised: Vec::new() },
+            ports: Ports { kept: kept.to_vec(), ..Ports::default() },
             kept: None,
         }
     }
@@ -182,6 +199,23 @@ mod tests {
         assert_eq!(worker.free_ports(), 0);
         worker.void_promises_but(&[1, 3, 9]);
         assert_eq!((worker.free_ports(), worker.take_port()), (1, Some(2)));
+    }
+
+    #[test]
+    fn a_port_that_was_given_away_is_used_last_when_an_old_message_names_it_again() {
+        let mut worker = keeping(&[1, 2, 3]);
+        assert_eq!(worker.take_port(), Some(1));
+        worker.keeps_ports(&[2, 3, 4]);
+        // A registration from before arrives, then a sign of life from before.
+        let mut late = keeping(&[1, 2, 3]).re_registered(&worker);
+        assert_eq!((late.take_port(), late.take_port(), late.take_port()), (Some(2), Some(3), Some(1)));
+        worker.keeps_ports(&[1, 2, 3]);
+        assert_eq!(worker.take_port(), Some(2));
+        for port in 100..300 {
+            worker.keeps_ports(&[port]);
+            worker.take_port();
+        }
+        assert_eq!(worker.ports.given.len(), REMEMBERED_PORTS);
     }
 
     #[test]

@@ -178,6 +178,18 @@ fn the_diagram_in_the_documentation_is_what_the_code_does() {
     assert_eq!(written, diagram(), "docs/state-machine.md is out of date: run `make docs`");
 }
 
+/// Of two schedulers one may have a slow clock.
+#[test]
+fn a_heartbeat_by_a_slow_clock_makes_no_job_look_silent() {
+    let mut running = after(job(Phase::Pending, 3), &[claim()]);
+    let behind = NOW - Span::from_secs(75);
+    transition(&mut running, &Trigger::Heartbeat { caller: holder() }, behind).unwrap();
+    assert_eq!(running.last_sign_of_life(), NOW);
+    let patience = Patience { timeout: Span::from_secs(30), listening_since: behind };
+    let silent = transition(&mut running, &Trigger::Silence { patience }, NOW + Span::from_secs(7));
+    assert!(silent.is_err() && running.status() == Status::Running);
+}
+
 #[test]
 fn a_gang_task_never_leaves_through_the_pending_path() {
     let mut spec = JobSpec::shell("x");

@@ -84,6 +84,13 @@ impl WorkerView {
         self.kept.as_mut().is_some_and(|kept| kept.enter(entrant))
     }
 
+    /// Counts one that has started: the room that was kept for it is needed no more. Whether that changed what is
+    /// kept.
+    pub fn settle(&mut self, entrant: &Entrant<'_>) -> bool {
+        let own = self.kept.take_if(|kept| kept.unit == entrant.unit).is_some();
+        own || self.enter(entrant)
+    }
+
     /// Gives back what one job held.
     pub(crate) fn leave(&mut self, held: &Resources, grant: Option<&Grant>) {
         self.used = self.used.minus(held);

@@ -62,7 +62,7 @@ impl GangCandidate {
         (Turn::new(self.rank, self.seq), self.unit)
     }
 
-    pub(crate) fn entrant(&self) -> Entrant<'_> {
+    pub fn entrant(&self) -> Entrant<'_> {
         Entrant {
             unit: self.unit,
             turn: Turn::new(self.rank, self.seq),

@@ -126,17 +126,17 @@ impl Clock {
     }
 
     /// Keeps to another clock from now on, which showed `time` at some moment between `asked` and now. True when
-    /// that set the time at once, since it was the first time. Later an answer that took long, or came while somebody
-    /// set the wall clock, counts for nothing.
+    /// that set the time at once, since it was the first time. Later an answer that took long counts for nothing.
     pub(crate) fn follow(&self, asked: Reading, time: Timestamp) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let answered = self.source.read();
-        let (took, passed) = (answered.machine - asked.machine, answered.wall - asked.wall);
+        let took = answered.machine - asked.machine;
         let first = state.behind.is_none();
-        if !first && (took > LATE || (passed - took).abs() > LATE / 20) {
+        if !first && took > LATE {
             return false;
         }
-        state.behind = Some(time.as_micros().saturating_sub(asked.wall.saturating_add(took / 2)));
+        // By the wall clock as it is now: somebody may have set it while the answer was on its way.
+        state.behind = Some(time.as_micros().saturating_add(took / 2).saturating_sub(answered.wall));
         if first {
             state.steady = None;
         }
@@ -220,17 +220,34 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_for_nothing_when_it_is_late_or_the_wall_clock_was_set_meanwhile() {
-        for (took, jump) in [(3 * SECOND, 0), (SECOND / 10, SECOND)] {
+    fn an_answer_that_is_late_counts_for_nothing() {
+        let source = Set(Arc::new(Mutex::new(Reading { wall: 7 * HOUR, machine: 0 })));
+        let clock = Clock::new(source.clone());
+        assert!(!clock.is_settled());
+        clock.stands_alone();
+        assert!(clock.is_settled());
+        let (asked, took) = (clock.read(), 3 * SECOND);
+        *source.0.lock().unwrap() = Reading { wall: 7 * HOUR + took, machine: took };
+        assert!(!clock.follow(asked, Timestamp::from_micros(5 * HOUR)));
+        assert_eq!(clock.now().as_micros(), 7 * HOUR + took, "as if nobody had answered");
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_while_the_answer_is_on_its_way_makes_no_difference() {
+        let (took, jump) = (SECOND / 10, -75 * SECOND);
+        for first in [true, false] {
             let source = Set(Arc::new(Mutex::new(Reading { wall: 7 * HOUR, machine: 0 })));
             let clock = Clock::new(source.clone());
-            assert!(!clock.is_settled());
-            clock.stands_alone();
-            assert!(clock.is_settled());
+            if !first {
+                clock.follow(clock.read(), Timestamp::from_micros(5 * HOUR - SECOND));
+            }
             let asked = clock.read();
             *source.0.lock().unwrap() = Reading { wall: 7 * HOUR + took + jump, machine: took };
-            assert!(!clock.follow(asked, Timestamp::from_micros(5 * HOUR)));
-            assert_eq!(clock.now().as_micros(), 7 * HOUR + took + jump, "as if nobody had answered");
+            assert_eq!(clock.follow(asked, Timestamp::from_micros(5 * HOUR)), first);
+            *source.0.lock().unwrap() =
+                Reading { wall: 7 * HOUR + took + jump + 20 * SECOND, machine: took + 20 * SECOND };
+            let right = 5 * HOUR + took / 2 + 20 * SECOND;
+            assert_eq!(clock.now().as_micros(), right, "first answer: {first}");
         }
     }
 

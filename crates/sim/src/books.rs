@@ -114,25 +114,16 @@ impl Books {
 
     /// Whoever says under which lease it speaks was heard under the latest one only. (What is repeated is answered as
     /// it was before.)
-    pub(crate) fn fenced(
-        &self,
-        commands: &[Command],
-        answers: &[Answer],
-        events: &[Event],
-    ) -> Result<(), String> {
-        // An answer to a stop says the same whether it ended the stop or came again; only the event tells.
-        let reported = |job: JobId| {
-            commands.iter().any(|command| matches!(command, Command::Report(report) if report.job == job))
-        };
-        let ended = |event: &Event| matches!(event.kind, EventKind::Drained { forced: false, .. });
-        let happened =
-            |job: JobId| events.iter().any(|event| event.job == Some(job) && ended(event)) && !reported(job);
+    pub(crate) fn fenced(&self, commands: &[Command], answers: &[Answer]) -> Result<(), String> {
         for (command, answer) in commands.iter().zip(answers) {
             let (job, caller) = match (command, answer) {
                 (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) => {
                     (report.job, &report.caller)
                 }
-                (Command::AcknowledgeStop { job, caller, .. }, Ok(_)) if happened(*job) => (*job, caller),
+                (
+                    Command::AcknowledgeStop { job, caller, .. },
+                    Ok(Outcome::StopAcknowledged { repeated: false }),
+                ) => (*job, caller),
                 (Command::Heartbeat { job, caller } | Command::SaveCheckpoint { job, caller, .. }, Ok(_)) => {
                     (*job, caller)
                 }

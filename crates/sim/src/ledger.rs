@@ -1,8 +1,8 @@
 //! The store with an eye on it: every transaction is checked right after its commit, whoever asked for it.
 //!
 //! Guarantee: when [`Ledger::apply`] returns well, the executable invariants hold, attempts are what the books
-//! say, no quota is exceeded, no report was taken under a lease that had ended, and nothing that was seen before
-//! has been undone.
+//! say, no quota is exceeded, nobody was let into room that is kept for others, no report was taken under a lease that
+//! had ended, and nothing that was seen before has been undone.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -14,6 +14,7 @@ use muster_store::{Answer, Applied, Claimed, Command, Content, MemoryStore, Outc
 use crate::books::{Blame, Books};
 use crate::broken::Broken;
 use crate::quotas;
+use crate::rooms::Rooms;
 use crate::state::State;
 use crate::trail::Trail;
 use crate::watch::Watch;
@@ -37,6 +38,7 @@ pub(crate) struct Ledger {
     pub(crate) state: State,
     pub(crate) books: Books,
     pub(crate) watch: Watch,
+    pub(crate) rooms: Rooms,
     pub(crate) trail: Trail,
     pub(crate) workers: Vec<SimWorker>,
     pub(crate) transactions: u64,
@@ -51,12 +53,16 @@ impl Ledger {
         let applied = block_on(self.store.apply(at.told, commands.clone()))?;
         self.transactions += 1;
         self.note(at.now, &applied);
-        let fenced = self.books.fenced(&commands, &applied.answers, &applied.events);
+        let fenced = self.books.fenced(&commands, &applied.answers);
         let blame = self.books.blame(silent, &commands, &applied.answers);
         for (command, answer) in commands.iter().zip(&applied.answers) {
             self.hear(at, command, answer);
         }
+        let entered = self.rooms.check(&commands, &applied.events, &self.state, at.told);
+        self.rooms.follow(&commands, &self.store)?;
         self.trail.add(at.now, commands, &applied.answers, &applied.events);
+        let compared = entered.and_then(|()| self.rooms.compare());
+        compared.map_err(|what| self.broken(at.now, what))?;
         fenced.map_err(|what| self.broken(at.now, what))?;
         if !applied.events.is_empty() {
             self.check(at, &blame, &applied.events)?;

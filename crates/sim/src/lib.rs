@@ -1,6 +1,6 @@
 //! Clusters in one thread that go wrong as a seed says. There are two, and both check every transaction right after
-//! its commit: the executable invariants hold, attempts are what the [`books`] say, no quota is exceeded, nothing was
-//! heard under a lease that had ended, and what may take only so long has not taken longer. The first breach ends the
+//! its commit: the executable invariants hold, attempts are what the [`books`] say, no quota is exceeded, nobody was let
+//! into room that is kept for others, nothing was heard under a lease that had ended, and what may take only so long has not taken longer. The first breach ends the
 //! run with the steps that led to it. The same seed gives the same run.
 //!
 //! * [`run_live`] runs the scheduler as it is: the server's routes, batcher, dispatcher and loops, several instances on
@@ -24,6 +24,7 @@ mod mail;
 mod plan;
 mod quotas;
 mod random;
+mod rooms;
 mod scenarios;
 mod seeds;
 mod state;

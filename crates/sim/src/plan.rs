@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_domain::{GangId, GangMembership, JobId, JobSpec, QueueName, Resources};
+use muster_domain::{GangId, GangMembership, JobId, JobSpec, QueueName, Resources, Span};
 use muster_store::{Command, NewJob, Submit};
 
 use crate::random::Random;
@@ -22,6 +22,8 @@ pub struct GangPlan {
     /// Ids of jobs or gangs that must be done first.
     pub after: Vec<String>,
     pub queue: Option<QueueName>,
+    /// How long it may run, which says when it will have ended.
+    pub timeout: Option<Span>,
 }
 
 impl Default for GangPlan {
@@ -36,6 +38,7 @@ impl Default for GangPlan {
             need: Resources::default(),
             after: Vec::new(),
             queue: None,
+            timeout: None,
         }
     }
 }
@@ -60,6 +63,7 @@ impl GangPlan {
                     priority: self.priority,
                     max_attempts: self.max_attempts,
                     queue: self.queue.clone(),
+                    timeout: self.timeout,
                     ..JobSpec::shell("train")
                 };
                 let first_task = (index > 0).then_some(0);
@@ -80,11 +84,20 @@ pub struct JobPlan {
     /// Ids of jobs or gangs that must be done first.
     pub after: Vec<String>,
     pub queue: Option<QueueName>,
+    /// How long it may run, which says when it will have ended.
+    pub timeout: Option<Span>,
 }
 
 impl Default for JobPlan {
     fn default() -> Self {
-        Self { priority: 0, max_attempts: 3, need: Resources::default(), after: Vec::new(), queue: None }
+        Self {
+            priority: 0,
+            max_attempts: 3,
+            need: Resources::default(),
+            after: Vec::new(),
+            queue: None,
+            timeout: None,
+        }
     }
 }
 
@@ -96,6 +109,7 @@ impl JobPlan {
             priority: self.priority,
             max_attempts: self.max_attempts,
             queue: self.queue.clone(),
+            timeout: self.timeout,
             ..JobSpec::shell("single")
         };
         let jobs = vec![new_job(id, spec, &self.after)];

@@ -105,8 +105,11 @@ impl Watch {
                 if before && !process.hangs && !process.was_silent(now, EXCUSED_SILENCE) {
                     return Err(format!(
                         "{} starts in round {round} of {gang} while {other} (lease {lease}) of round {} \
-                         runs on {}",
-                        job.id, process.round, worker.id
+                         runs on {}, heard of {} ms ago",
+                        job.id,
+                        process.round,
+                        worker.id,
+                        now.since(process.heard).as_micros() / 1000
                     ));
                 }
             }

@@ -169,7 +169,7 @@ impl SimWorker {
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
             health: Health::default(),
-            ports: Ports { kept: self.ports.iter().copied().collect(), promised: Vec::new() },
+            ports: Ports { kept: self.ports.iter().copied().collect(), ..Ports::default() },
         })
     }
 

@@ -49,7 +49,7 @@ fn fill(cluster: &mut Cluster, random: &mut Random, attempts: u32) -> Result<Vec
             max_attempts: attempts,
             need: wants(random, 10, 50),
             after,
-            queue: None,
+            ..GangPlan::default()
         };
         gangs.push((cluster.submit_gang(&plan)?, keep_done));
         let need = wants(random, 5, 100);

@@ -378,7 +378,10 @@ pub enum Outcome {
         repeated: bool,
     },
     Heartbeat(HeartbeatReply),
-    StopAcknowledged,
+    /// `repeated` when the same acknowledgement had ended the stop before.
+    StopAcknowledged {
+        repeated: bool,
+    },
     /// The file that held the checkpoint before, if one did.
     CheckpointSaved {
         replaced: Option<Arc<str>>,

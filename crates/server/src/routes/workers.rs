@@ -72,7 +72,7 @@ impl RegisterBody {
             last_heartbeat: now,
             registered_at: now,
             health: muster_domain::Health::default(),
-            ports: muster_domain::Ports { kept: check_ports(self.ports)?, promised: Vec::new() },
+            ports: muster_domain::Ports { kept: check_ports(self.ports)?, ..muster_domain::Ports::default() },
         })
     }
 }

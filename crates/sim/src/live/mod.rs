@@ -55,6 +55,8 @@ pub struct LiveReport {
     pub transactions: u64,
     /// How often gangs were stopped.
     pub stops: u64,
+    /// How many entered a worker that kept room for somebody else, and how many of them stayed beside it.
+    pub passed: (u64, u64),
     pub faults: BTreeMap<&'static str, u64>,
     pub statuses: BTreeMap<Status, usize>,
     /// The same for two runs in which the same happened at the same times.
@@ -139,6 +141,7 @@ fn report(world: &stage::World) -> LiveReport {
     LiveReport {
         transactions: world.ledger.transactions,
         stops: world.ledger.books.stops,
+        passed: (world.ledger.rooms.entered, world.ledger.rooms.stayed),
         faults: world.faults.clone(),
         statuses,
         digest: world.ledger.digest,

@@ -69,6 +69,18 @@ impl Stage {
             // A directory that cannot be opened shows as a scheduler that never comes back.
             let _ = stage.start(index).await;
         });
+        // The clock of a machine that begins anew is often set just then.
+        let later = self.world().pause(0, 12);
+        let set = self.world().random.chance(400);
+        if set {
+            let stage = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(pause + later).await;
+                if !stage.world().calm {
+                    stage.set_clock(index);
+                }
+            });
+        }
     }
 
     fn cut_from_store(&self) {
@@ -98,7 +110,10 @@ impl Stage {
 
     /// Somebody sets the wall clock of a scheduler, or sets it right again.
     fn set_a_clock(&self) {
-        let index = self.any_scheduler();
+        self.set_clock(self.any_scheduler());
+    }
+
+    fn set_clock(&self, index: usize) {
         let mut world = self.world();
         world.fault("clock set");
         let seconds = i64::from(world.random.within(1, FARTHEST_JUMP));

@@ -1,6 +1,6 @@
 //! What runs in a live cluster: gangs and single jobs that compete, some of them in queues with quotas.
 
-use muster_domain::{Amounts, Dimension, GangId, QueueName, Resources};
+use muster_domain::{Amounts, Dimension, GangId, QueueName, Resources, Span};
 use muster_store::{Command, QueueSettings, TermsChange};
 
 use super::stage::Stage;
@@ -72,13 +72,24 @@ pub(crate) fn fill(stage: &Stage, random: &mut Random, attempts: u32) {
             need: if queue.is_some() { plain(random, 250) } else { wants(random, 10, 50) },
             after,
             queue,
+            timeout: limit(random),
         };
         gangs.push(submit_gang(stage, &plan));
         let queue = some_queue(random, &["research", "teaching", "narrow"]);
         let need = wants(random, 5, 100);
         let priority = random.within(0, 2) as i32;
-        submit(stage, &JobPlan { priority, need, max_attempts: attempts, queue, ..JobPlan::default() });
+        let timeout = limit(random);
+        submit(
+            stage,
+            &JobPlan { priority, need, max_attempts: attempts, queue, timeout, ..JobPlan::default() },
+        );
     }
+}
+
+/// A time limit of some, far longer than anything runs: it says when room will be there for others.
+fn limit(random: &mut Random) -> Option<Span> {
+    let minutes = random.pick(&[15, 30, 60]).copied()?;
+    random.chance(600).then(|| Span::from_secs(minutes * 60))
 }
 
 fn some_queue(random: &mut Random, names: &[&str]) -> Option<QueueName> {

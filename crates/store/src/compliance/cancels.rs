@@ -45,7 +45,7 @@ pub async fn the_epoch_acknowledges_a_stop_once(stage: &Stage) {
         stage.one(Command::AcknowledgeStop { job: job.id, caller: Caller::default(), epoch }).await
     };
     assert!(matches!(ack(0).await, Err(Rejection::EpochMismatch { .. })));
-    assert!(matches!(ack(1).await, Ok(Outcome::StopAcknowledged)));
+    assert!(matches!(ack(1).await, Ok(Outcome::StopAcknowledged { repeated: false })));
     assert!(matches!(ack(1).await, Err(Rejection::NotStopping { .. })));
     assert_eq!(stage.status(job.id).await, Status::Cancelled);
 }

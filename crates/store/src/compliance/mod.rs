@@ -125,6 +125,7 @@ macro_rules! compliance_suite {
             }
             outlook {
                 small_jobs_do_not_starve_a_gang, what_leaves_the_room_may_enter_until_it_is_used_up,
+                a_gang_uses_up_what_is_spare_beside_kept_room,
                 a_gang_without_foreseeable_start_is_passed_for_a_while,
                 a_single_makes_room_for_a_more_important_gang, a_gang_makes_room_for_a_more_important_single,
                 nobody_stops_when_it_would_not_help,

@@ -5,6 +5,7 @@ use muster_domain::{EventKind, Job, JobSpec, ReportKind, Span, Status, Unit};
 use super::Stage;
 use super::band::membership;
 use super::stage::{memory, needing};
+use crate::store::StoreExt as _;
 
 /// Long enough to be stopped for others.
 pub const A_WHILE: Span = Span::from_secs(61);
@@ -59,6 +60,29 @@ pub async fn what_leaves_the_room_may_enter_until_it_is_used_up(stage: &Stage) {
     }
     assert!(stage.claim_by("a").await.is_some() && stage.claim_by("a").await.is_some());
     assert!(stage.claim_by("a").await.is_none(), "30 would leave too little");
+}
+
+pub async fn a_gang_uses_up_what_is_spare_beside_kept_room(stage: &Stage) {
+    stage.register("a", memory(100), None).await;
+    stage.submit(limited(60, 100)).await;
+    stage.claim_by("a").await.unwrap();
+    let first = stage.submit_gang(needing(80), membership(1)).await;
+    assert_eq!(stage.look().await.keeping, 1);
+    stage.submit_gang(needing(15), membership(1)).await;
+    assert_eq!(stage.plan().await.placed, 1, "20 are spare");
+    let kept = || async { stage.store.workers().await.unwrap()[0].worker.kept.clone() };
+    assert_eq!(kept().await.map(|room| room.spare.memory_mb), Some(5));
+    let later = stage.submit(needing(10)).await;
+    stage.claim_as(Some("a"), 9).await;
+    assert_eq!(stage.status(later.id).await, Status::Pending, "5 are left, although 25 are free");
+    // The one that it is kept for needs it no more once it is placed.
+    for job in stage.all().await.iter().filter(|job| job.status() == Status::Running) {
+        stage.report(job, ReportKind::Done).await.unwrap();
+    }
+    assert_eq!(stage.plan().await.placed, 1);
+    assert_eq!(kept().await, None);
+    stage.claim_gang(first).await;
+    assert_eq!(stage.claim_by("a").await.unwrap().id, later.id);
 }
 
 pub async fn a_gang_without_foreseeable_start_is_passed_for_a_while(stage: &Stage) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use muster_domain::limits::MAX_AHEAD;
 use muster_domain::{
-    GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Timestamp, Trigger, Unit, Worker,
-    WorkerId,
+    GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Timestamp, Trigger, Worker, WorkerId,
 };
 use muster_planner::{Candidate, Devices, View, WorkerView, place};
 
@@ -247,14 +246,9 @@ impl Desk {
         self.keys.get(position).cloned()
     }
 
-    /// Counts a job against the room that its worker keeps; the one that it was kept for needs it no more.
+    /// Counts a job against the room that its worker keeps.
     fn enter(&mut self, worker: usize, candidate: &Candidate) {
-        let view = &mut self.workers[worker];
-        let own = view.kept.as_ref().is_some_and(|kept| kept.unit == Unit::Job(candidate.id));
-        if own {
-            view.kept = None;
-        }
-        if own || view.enter(&candidate.entrant()) {
+        if self.workers[worker].settle(&candidate.entrant()) {
             self.entered.insert(worker);
         }
     }

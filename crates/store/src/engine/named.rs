@@ -27,7 +27,8 @@ pub(crate) async fn apply<T: Tx>(
             }
             Command::AcknowledgeStop { job, caller, epoch } => {
                 let trigger = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
-                work.trigger(*job, &trigger).map(|_| Outcome::StopAcknowledged)
+                let change = work.trigger(*job, &trigger);
+                change.map(|change| Outcome::StopAcknowledged { repeated: change == Change::Repeated })
             }
             Command::SaveCheckpoint { job, caller, epoch, content } => {
                 let (bytes, file) = match content {

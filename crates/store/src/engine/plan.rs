@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    GangId, Grant, Job, JobId, Patience, Place, Requirement, Shape, Status, Timestamp, Unit, Worker,
-    WorkerId, WorkerStatus,
+    GangId, Grant, Job, JobId, Patience, Place, Shape, Status, Timestamp, Unit, Worker, WorkerId,
+    WorkerStatus,
 };
 use muster_planner::{GangCandidate, GangPlacement, WorkerView, place_gangs};
 
@@ -200,11 +200,16 @@ async fn commit<T: Tx>(
         let names: Vec<WorkerId> = piece.workers.iter().filter_map(|at| views[*at].id.clone()).collect();
         let Some(gang) = candidate.gang().filter(|_| names.len() == piece.workers.len()) else { continue };
         let Some(shape) = shape.filter(|shape| gates.room(shape) as usize >= names.len()) else { continue };
-        let Some((after, devices)) = taken(&room, &names, &candidate.requirement) else { continue };
+        let Some((after, devices)) = taken(&room, &names, candidate) else { continue };
         let places = places(work, gang, names.iter().zip(devices), &mut workers);
         if work.reserve(gang, &places).is_ok() {
             gates.take(&shape, names.len() as u32);
-            room.extend(after);
+            for (name, view) in after {
+                if let Some(worker) = workers.get_mut(&name) {
+                    worker.kept = view.kept.clone().map(Box::new);
+                }
+                room.insert(name, view);
+            }
             changed.extend(names);
             placed.push(gang);
         }
@@ -250,20 +255,23 @@ async fn void_promises<'a, T: Tx>(
 type Views = BTreeMap<WorkerId, WorkerView>;
 
 /// The workers as they are with a task on each of `names`, and the GPUs of each task; `None` when one of them
-/// has no room any more.
+/// has no room any more beside what it keeps for others.
 fn taken(
     room: &HashMap<WorkerId, WorkerView>,
     names: &[WorkerId],
-    need: &Requirement,
+    gang: &GangCandidate,
 ) -> Option<(Views, Vec<Option<Grant>>)> {
+    let (need, entrant) = (&gang.requirement, gang.entrant());
     let mut after = Views::new();
     let mut devices = Vec::with_capacity(names.len());
     for name in names {
         if !after.contains_key(name) {
             after.insert(name.clone(), room.get(name)?.clone());
         }
-        let view = after.get_mut(name).filter(|view| view.has_room_for(need))?;
+        let fits = |view: &&mut WorkerView| view.has_room_for(need) && view.admits(&entrant);
+        let view = after.get_mut(name).filter(fits)?;
         devices.push(view.take(need));
+        view.settle(&entrant);
     }
     Some((after, devices))
 }
