@@ -99,6 +99,8 @@ pub enum Reason {
     /// Jobs and gangs that go first: higher priority, or the same and older. Where queues take turns, those of its
     /// own queue.
     Ahead { jobs: u64, gangs: u64, queue: Option<QueueName> },
+    /// It belongs to a pool that has a policy of its own.
+    Pool { name: String, policy: String },
     /// It has had so much service that those of its priority which have had less go first.
     Level { level: u8, served: Span },
     /// It has waited for so long that it goes first among those of its priority.
@@ -141,6 +143,7 @@ impl Reason {
             Self::Foreseen { .. } => "foreseen",
             Self::Spared { .. } => "spared",
             Self::Ahead { .. } => "ahead",
+            Self::Pool { .. } => "pool",
             Self::Level { .. } => "level",
             Self::Pinned { .. } => "pinned",
             Self::Running { .. } => "running",
@@ -155,6 +158,7 @@ impl Reason {
     fn write_standing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ahead { jobs, gangs, queue } => write_ahead(f, *jobs, *gangs, queue.as_ref()),
+            Self::Pool { name, policy } => write!(f, "it is in pool {name}, whose policy is {policy}"),
             Self::Level { level, served } => write!(
                 f,
                 "it has run for {} and is on level {level} of service: those of its priority on a lower level go first",
@@ -243,6 +247,7 @@ impl fmt::Display for Reason {
                 "there is room for its {tasks} tasks on {workers} workers; it starts with the next round of placement"
             ),
             Self::Ahead { .. }
+            | Self::Pool { .. }
             | Self::Level { .. }
             | Self::Pinned { .. }
             | Self::Running { .. }

@@ -29,17 +29,32 @@ impl fmt::Display for Unit {
     }
 }
 
+/// The place of a pool among those that were configured; what belongs to none of them is in the pool behind the
+/// last. Without any, all is in the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PoolAt(pub u16);
+
+impl PoolAt {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    const fn is_first(&self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// The place of a unit in the line: what sorts first goes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Turn {
+    pool: PoolAt,
     rank: i64,
     seq: u64,
 }
 
 impl Turn {
-    /// The rank that the policy in force gives, then the order of submission: smaller goes first.
-    pub const fn new(rank: i64, seq: u64) -> Self {
-        Self { rank, seq }
+    /// The pool, since ranks of different policies cannot be compared; the rank that the policy of the pool gives;
+    /// then the order of submission. Smaller goes first.
+    pub const fn new(pool: PoolAt, rank: i64, seq: u64) -> Self {
+        Self { pool, rank, seq }
     }
 }
 
@@ -48,6 +63,9 @@ impl Turn {
 pub struct KeptRoom {
     pub unit: Unit,
     pub priority: i32,
+    /// The pool of the unit, by whose policy others may pass.
+    #[serde(default, skip_serializing_if = "PoolAt::is_first")]
+    pub pool: PoolAt,
     /// The rank and the number of the unit, which say who goes before it. Rooms that were written before there
     /// were ranks let nobody go before, until the next look writes them again.
     #[serde(default)]
@@ -80,7 +98,7 @@ pub struct Entrant<'a> {
 impl KeptRoom {
     /// The place in the line of the unit that it is kept for.
     pub const fn turn(&self) -> Turn {
-        Turn::new(self.rank, self.seq)
+        Turn::new(self.pool, self.rank, self.seq)
     }
 
     /// Whether the entrant need not care: the room is its own, it goes first, or it is gone in time.
@@ -121,6 +139,7 @@ mod tests {
         KeptRoom {
             unit: Unit::Job(JobId::from_random([1; 16])),
             priority: 5,
+            pool: PoolAt(1),
             rank: 5,
             seq: 10,
             tasks: 1,
@@ -132,7 +151,12 @@ mod tests {
     }
 
     fn entrant(need: &Resources, ends: Option<Timestamp>) -> Entrant<'_> {
-        Entrant { unit: Unit::Job(JobId::from_random([2; 16])), turn: Turn::new(5, 11), need, ends }
+        Entrant {
+            unit: Unit::Job(JobId::from_random([2; 16])),
+            turn: Turn::new(PoolAt(1), 5, 11),
+            need,
+            ends,
+        }
     }
 
     #[test]
@@ -149,9 +173,12 @@ mod tests {
         let need = memory(100);
         let later = entrant(&need, None);
         assert!(kept().admits(&Entrant { unit: kept().unit, ..later }));
-        assert!(kept().admits(&Entrant { turn: Turn::new(4, 99), ..later }));
-        assert!(kept().admits(&Entrant { turn: Turn::new(5, 9), ..later }));
-        assert!(!kept().admits(&Entrant { turn: Turn::new(6, 9), ..later }));
+        let turn = |pool, rank, seq| Turn::new(PoolAt(pool), rank, seq);
+        assert!(kept().admits(&Entrant { turn: turn(1, 4, 99), ..later }));
+        assert!(kept().admits(&Entrant { turn: turn(1, 5, 9), ..later }));
+        assert!(!kept().admits(&Entrant { turn: turn(1, 6, 9), ..later }));
+        assert!(kept().admits(&Entrant { turn: turn(0, 6, 99), ..later }), "of a pool that goes before");
+        assert!(!kept().admits(&Entrant { turn: turn(2, 4, 9), ..later }), "ranks of pools are not compared");
     }
 
     #[test]

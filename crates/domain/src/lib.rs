@@ -49,7 +49,7 @@ pub use health::{Health, Quarantine};
 pub use history::{RunTimes, Series};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round};
-pub use kept_room::{Entrant, KeptRoom, Turn, Unit};
+pub use kept_room::{Entrant, KeptRoom, PoolAt, Turn, Unit};
 pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
 };

@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use muster_domain::{JobId, Queue, QueueName, Reason, Requirement, Timestamp, Unit, WorkerId};
+use muster_domain::{JobId, PoolAt, Queue, QueueName, Reason, Requirement, Timestamp, Unit, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, place_gangs};
 use crate::order::Candidate;
 use crate::place::{View, place};
-use crate::policy::Policy;
+use crate::policy::{Policies, Policy};
 use crate::prospect::Occupant;
 use crate::quota::{Held, Ledger};
 
@@ -114,7 +114,7 @@ pub struct Case {
     /// Who is on `workers`.
     pub occupants: Vec<Occupant>,
     pub owners: HashMap<Unit, Owner>,
-    pub policy: Policy,
+    pub policies: Policies,
     pub now: Timestamp,
 }
 
@@ -131,7 +131,7 @@ impl Case {
             aside: Vec::new(),
             occupants: Vec::new(),
             owners: HashMap::new(),
-            policy: Policy::default(),
+            policies: Policies::default(),
             now,
         }
     }
@@ -144,6 +144,7 @@ impl Case {
             least: 1,
             per_worker: 1,
             priority: 0,
+            pool: PoolAt::default(),
             rank: 0,
             seq: 0,
             requirement: Requirement::default(),
@@ -155,6 +156,11 @@ impl Case {
             topology: None,
         };
         Self::new(nobody, workers, now)
+    }
+
+    /// The policy that decides on it.
+    pub(crate) fn policy(&self) -> &Policy {
+        self.policies.at(self.unit.pool)
     }
 
     /// Puts it before these gates.
@@ -174,7 +180,7 @@ impl Case {
             limits: self.gates.iter().map(Gate::left).collect(),
             ledger: None,
             workers: Cow::Borrowed(&self.workers),
-            policy: self.policy,
+            policies: &self.policies,
         };
         trial.unit.limits = (0..trial.limits.len()).collect();
         trial.under(self.queue.as_ref(), self.ledger(&self.queues));
@@ -199,7 +205,7 @@ pub(crate) struct Trial<'c> {
     pub(crate) limits: Vec<u32>,
     ledger: Option<Ledger>,
     pub(crate) workers: Cow<'c, [WorkerView]>,
-    policy: Policy,
+    policies: &'c Policies,
 }
 
 impl Trial<'_> {
@@ -233,6 +239,7 @@ impl Trial<'_> {
         let candidate = Candidate {
             id,
             priority: unit.priority,
+            pool: unit.pool,
             rank: unit.rank,
             seq: unit.seq,
             requirement: unit.requirement.clone(),
@@ -260,7 +267,7 @@ impl Trial<'_> {
             limits: self.limits.clone(),
             ledger: self.ledger.clone(),
         };
-        let placed = place(&view, &self.policy).pop()?;
+        let placed = place(&view, self.policies).pop()?;
         view.workers[placed.worker].id.clone()
     }
 
@@ -274,7 +281,7 @@ impl Trial<'_> {
             .cloned()
             .collect();
         let gangs = std::slice::from_ref(&self.unit);
-        let placed = place_gangs(&roomy, &self.limits, self.ledger.as_ref(), gangs, &self.policy).pop()?;
+        let placed = place_gangs(&roomy, &self.limits, self.ledger.as_ref(), gangs, self.policies).pop()?;
         placed.workers.into_iter().map(|at| roomy[at].id.clone()).collect()
     }
 }

@@ -31,6 +31,7 @@ fn job(byte: u8) -> Unit {
 
 fn occupant(worker: usize, unit: Unit, held: u64, ends: Option<Timestamp>) -> Occupant {
     Occupant {
+        pool: muster_domain::PoolAt::default(),
         worker,
         held: gpus(held),
         devices: None,
@@ -54,6 +55,7 @@ fn case(needed: u64, workers: Vec<WorkerView>, occupants: Vec<Occupant>) -> Case
         least: 1,
         per_worker: 1,
         priority: 0,
+        pool: muster_domain::PoolAt::default(),
         rank: 0,
         seq: 1,
         requirement: Requirement { resources: gpus(needed), ..Requirement::default() },

@@ -51,7 +51,7 @@ pub(crate) fn start(case: &Case) -> Option<Start> {
     if !trial.may_start() || trial.place().is_some() {
         return None;
     }
-    let found = prospect(&case.workers, &case.occupants, &case.unit, case.policy.scoring)?;
+    let found = prospect(&case.workers, &case.occupants, &case.unit, case.policies.scoring())?;
     Some(Start { at: found.at?.max(case.now), kept: false })
 }
 
@@ -213,6 +213,7 @@ mod tests {
             least: 1,
             per_worker: 1,
             priority: 0,
+            pool: muster_domain::PoolAt::default(),
             rank: 0,
             seq: 5,
             requirement: need.clone(),
@@ -236,6 +237,7 @@ mod tests {
         let kept = |unit: Unit| KeptRoom {
             unit,
             priority: 0,
+            pool: muster_domain::PoolAt::default(),
             rank: 0,
             seq: 1,
             tasks: 1,

@@ -270,6 +270,7 @@ mod tests {
             least: tasks,
             per_worker: 1,
             priority: 0,
+            pool: muster_domain::PoolAt::default(),
             rank: 0,
             seq: 1,
             requirement: Requirement { resources: vram(vram_mb), ..Requirement::default() },

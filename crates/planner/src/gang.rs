@@ -6,11 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use muster_domain::{Entrant, GangId, Requirement, Resources, Timestamp, Topology, Turn, Unit, WorkerId};
+use muster_domain::{
+    Entrant, GangId, PoolAt, Requirement, Resources, Timestamp, Topology, Turn, Unit, WorkerId,
+};
 
 use crate::fit::{Room, WorkerView};
-use crate::place::first_holder;
-use crate::policy::{Policy, turn_in_passing};
+use crate::place::first_holders;
+use crate::policy::{Policies, turn_in_passing};
 use crate::quota::Ledger;
 use crate::score::{self, Key, Scoring};
 use crate::share::{Contender, Turns};
@@ -28,7 +30,8 @@ pub struct GangCandidate {
     /// The most tasks on one worker.
     pub per_worker: u32,
     pub priority: i32,
-    /// Its place by the policy in force: smaller goes first.
+    pub pool: PoolAt,
+    /// Its place by the policy of its pool: smaller goes first.
     pub rank: i64,
     /// Order of submission: smaller is older.
     pub seq: u64,
@@ -57,18 +60,17 @@ impl GangCandidate {
         }
     }
 
+    const fn turn(&self) -> Turn {
+        Turn::new(self.pool, self.rank, self.seq)
+    }
+
     /// Sorts first what goes first.
     pub const fn key(&self) -> (Turn, Unit) {
-        (Turn::new(self.rank, self.seq), self.unit)
+        (self.turn(), self.unit)
     }
 
     pub fn entrant(&self) -> Entrant<'_> {
-        Entrant {
-            unit: self.unit,
-            turn: Turn::new(self.rank, self.seq),
-            need: &self.requirement.resources,
-            ends: self.ends,
-        }
+        Entrant { unit: self.unit, turn: self.turn(), need: &self.requirement.resources, ends: self.ends }
     }
 
     /// The fewest tasks that make a round; at least one.
@@ -100,30 +102,33 @@ pub fn place_gangs(
     limits: &[u32],
     ledger: Option<&Ledger>,
     gangs: &[GangCandidate],
-    policy: &Policy,
+    policies: &Policies,
 ) -> Vec<GangPlacement> {
-    let mut pass = Pass::new(workers, limits, policy.scoring);
+    let mut pass = Pass::new(workers, limits, policies.scoring());
     if let Some(ledger) = ledger {
-        return in_turn(pass, ledger.clone(), gangs, policy.is_fair());
+        return in_turn(pass, ledger.clone(), gangs, policies);
     }
     let mut line: Vec<usize> = (0..gangs.len()).collect();
     line.sort_by_key(|index| gangs[*index].key());
-    let turn = |index: usize| gangs[index].key().0;
-    let holder = first_holder(workers);
-    let behind = holder.map_or(line.len(), |holder| line.partition_point(|at| turn(*at) <= holder));
+    let holders = first_holders(workers);
+    let is_behind = |gang: &GangCandidate| holders.get(&gang.pool).is_some_and(|first| *first < gang.turn());
+    let (ahead, mut behind): (Vec<usize>, Vec<usize>) =
+        line.into_iter().partition(|at| !is_behind(&gangs[*at]));
     let mut place = |candidate: &usize| {
         let workers = pass.place(&gangs[*candidate], u32::MAX)?;
         Some(GangPlacement { candidate: *candidate, workers })
     };
-    let mut placements: Vec<GangPlacement> = line[..behind].iter().filter_map(&mut place).collect();
-    // Where the one that room was kept for has started, nobody passes it: the others go in their order.
-    if !placements.iter().any(|placed| Some(turn(placed.candidate)) == holder) {
-        line[behind..].sort_by_key(|index| {
-            let gang = &gangs[*index];
-            (turn_in_passing(policy.passing(), gang.ends), gang.key())
-        });
-    }
-    placements.extend(line[behind..].iter().filter_map(&mut place));
+    let mut placements: Vec<GangPlacement> = ahead.iter().filter_map(&mut place).collect();
+    let placed = placements.iter().map(|placed| gangs[placed.candidate].turn());
+    let moved_on: HashSet<Turn> = placed.collect();
+    behind.sort_by_key(|index| {
+        let gang = &gangs[*index];
+        // Where the one that room was kept for has started, nobody passes it: the others go in their order.
+        let passes = holders.get(&gang.pool).is_some_and(|holder| !moved_on.contains(holder));
+        let turn = passes.then(|| turn_in_passing(policies.at(gang.pool).passing(), gang.ends));
+        (gang.pool, turn, gang.key())
+    });
+    placements.extend(behind.iter().filter_map(&mut place));
     placements
 }
 
@@ -132,7 +137,7 @@ fn in_turn<'a>(
     mut pass: Pass<'a>,
     mut ledger: Ledger,
     gangs: &'a [GangCandidate],
-    fair: bool,
+    policies: &Policies,
 ) -> Vec<GangPlacement> {
     let seats: Vec<usize> =
         gangs.iter().map(|gang| gang.seat.unwrap_or_else(|| ledger.seat_or_add(None))).collect();
@@ -141,6 +146,7 @@ fn in_turn<'a>(
         let need = one.iter().map(|amount| amount.saturating_mul(u64::from(gang.tasks))).collect();
         Contender {
             seat: *seat,
+            pool: gang.pool,
             priority: gang.priority,
             rank: gang.rank,
             age: gang.seq,
@@ -148,7 +154,7 @@ fn in_turn<'a>(
             jobs: gang.tasks,
         }
     };
-    let mut turns = Turns::new(gangs.iter().zip(&seats).map(contender).collect(), fair);
+    let mut turns = Turns::new(gangs.iter().zip(&seats).map(contender).collect(), policies);
     let mut placements = Vec::new();
     while let Some(candidate) = turns.next(&ledger, |_| false) {
         let (gang, seat) = (&gangs[candidate], seats[candidate]);

@@ -6,6 +6,7 @@ use muster_domain::Device;
 use proptest::prelude::*;
 
 use super::*;
+use crate::policy::Policy;
 
 fn vram(vram_mb: u64) -> Resources {
     Resources { vram_mb, ..Resources::default() }
@@ -36,6 +37,7 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
         per_worker: 1,
         priority: 0,
         // The larger first, as one of the policies wants it.
+        pool: muster_domain::PoolAt::default(),
         rank: -i64::from(tasks),
         seq,
         requirement: Requirement { resources: need, ..Requirement::default() },
@@ -50,7 +52,7 @@ fn gang(seq: u64, tasks: u32, need: Resources) -> GangCandidate {
 
 /// Which gangs are placed (by age) and where.
 fn placed(workers: &[WorkerView], gangs: &[GangCandidate]) -> Vec<(u64, Vec<String>)> {
-    named(workers, gangs, &place_gangs(workers, &[], None, gangs, &Policy::default()))
+    named(workers, gangs, &place_gangs(workers, &[], None, gangs, &Policies::default()))
 }
 
 fn named(
@@ -119,7 +121,7 @@ fn the_smallest_workers_that_fit_are_taken_and_tasks_follow_their_names() {
         &[],
         None,
         &[gang(1, 2, vram(4500))],
-        &Policy { scoring: Scoring::Spread, ..Policy::default() },
+        &Policy { scoring: Scoring::Spread, ..Policy::default() }.into(),
     );
     assert_eq!(named(&cluster, &[gang(1, 2, vram(4500))], &spread), [(1, names(&["a", "b"]))]);
 }
@@ -172,7 +174,7 @@ fn limits_count_every_task_and_are_shared_by_the_gangs_of_a_pass() {
     let limited = |seq, tasks| GangCandidate { limits: vec![0], ..gang(seq, tasks, vram(1)) };
     let cluster = workers(9, 8000);
     let seqs = |gangs: &[GangCandidate], limits: &[u32]| -> Vec<(u64, usize)> {
-        let placements = place_gangs(&cluster, limits, None, gangs, &Policy::default());
+        let placements = place_gangs(&cluster, limits, None, gangs, &Policies::default());
         placements.iter().map(|p| (gangs[p.candidate].seq, p.workers.len())).collect()
     };
     assert_eq!(seqs(&[limited(1, 3), limited(2, 2), limited(3, 2)], &[5]), [(1, 3), (2, 2)]);
@@ -196,7 +198,7 @@ fn a_thousand_gangs_on_ten_thousand_workers_are_one_short_pass() {
             GangCandidate { per_worker: 1 + (seq % 3) as u32, ..gang(seq, 8 + (seq % 64) as u32, need) }
         })
         .collect();
-    let placements = place_gangs(&cluster, &[], None, &gangs, &Policy::default());
+    let placements = place_gangs(&cluster, &[], None, &gangs, &Policies::default());
     assert_eq!(placements.len(), 500);
 }
 
@@ -343,7 +345,7 @@ proptest! {
             gang.requirement.resources = needs[index % needs.len()].clone();
         }
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let placements = place_gangs(&cluster, &limits, None, &gangs, &Policy { scoring, ..Policy::default() });
+        let placements = place_gangs(&cluster, &limits, None, &gangs, &Policy { scoring, ..Policy::default() }.into());
         check(&cluster, &limits, &gangs, &placements)?;
     }
 
@@ -359,7 +361,7 @@ proptest! {
     ) {
         let gangs = numbered(gangs);
         let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, &Policy { scoring, ..Policy::default() }));
+        let by_name = |workers: &[WorkerView]| named(workers, &gangs, &place_gangs(workers, &[], None, &gangs, &Policy { scoring, ..Policy::default() }.into()));
         prop_assert_eq!(by_name(&cluster), by_name(&shuffled));
     }
 }

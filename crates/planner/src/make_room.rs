@@ -8,15 +8,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{Grant, KeptRoom, Resources, Timestamp, Unit};
+use muster_domain::{Grant, KeptRoom, PoolAt, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
-use crate::policy::{Cause, Party, Trial, Victim, cause, choose};
+use crate::policy::{Cause, Party, Policies, Trial, Victim, cause, choose};
 use crate::prospect;
 use crate::quota::Ledger;
 use crate::reclaim::Stake;
-use crate::score::Scoring;
 
 /// A GPU counts as much as the cores that usually come with it, in thousandths of a core.
 const GPU: u64 = 16_000;
@@ -30,6 +29,7 @@ pub fn size(held: &Resources) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tenant {
     pub unit: Unit,
+    pub pool: PoolAt,
     pub priority: i32,
     pub level: u8,
     /// Has waited for very long before, and is not stopped for reasons of level.
@@ -60,8 +60,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) workers: &'a [WorkerView],
     pub(crate) tenants: &'a BTreeMap<Unit, Tenant>,
     pub(crate) ledger: Option<&'a Ledger>,
-    pub(crate) scoring: Scoring,
-    pub(crate) by_level: bool,
+    pub(crate) policies: &'a Policies,
     /// The most that stops may waste that priority does not demand.
     pub(crate) allowed: u64,
 }
@@ -109,6 +108,7 @@ fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -
         Some(ledger.is_own(stake))
     };
     let comes_own = owns(incoming.stake).unwrap_or(true);
+    let by_level = scene.policies.at(incoming.unit.pool).preempt_by_level;
     let victim = |tenant: &Tenant| {
         let related = scene
             .ledger
@@ -134,7 +134,8 @@ fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -
             queue: seat(tenant.stake.as_ref()),
             borrows,
         };
-        let cause = cause(comes, runs, scene.by_level)?;
+        let cause = cause(comes, runs, by_level)
+            .filter(|cause| scene.policies.may_stop(incoming.unit.pool, tenant.pool, *cause))?;
         Some(Victim {
             priority: tenant.priority,
             owns: !borrows,
@@ -235,7 +236,7 @@ impl<'a> Sketch<'a> {
     }
 
     fn places(&self) -> Option<Vec<usize>> {
-        prospect::places(&self.left, self.incoming.unit, self.scene.scoring, self.most())
+        prospect::places(&self.left, self.incoming.unit, self.scene.policies.scoring(), self.most())
     }
 
     fn rooms(&self, places: &[usize]) -> BTreeMap<usize, KeptRoom> {

@@ -4,6 +4,7 @@ use muster_domain::{Amounts, Dimension, JobId, Queue, QueueName, Terms};
 use proptest::prelude::*;
 
 use super::*;
+use crate::policy::Policy;
 use crate::prospect::tests::{at, unit, worker};
 use crate::quota::Held;
 
@@ -15,8 +16,13 @@ fn job(name: u8) -> Unit {
     Unit::Job(JobId::from_random([name; 16]))
 }
 
+fn by_level(on: bool) -> Policies {
+    Policy { preempt_by_level: on, ..Policy::default() }.into()
+}
+
 fn tenant(name: u8, priority: i32, cost: u64, holds: &[(usize, u64)]) -> Tenant {
     Tenant {
+        pool: muster_domain::PoolAt::default(),
         unit: job(name),
         priority,
         level: 0,
@@ -37,14 +43,20 @@ struct Case {
     workers: Vec<WorkerView>,
     tenants: BTreeMap<Unit, Tenant>,
     ledger: Option<Ledger>,
-    by_level: bool,
+    policies: Policies,
     allowed: u64,
 }
 
 impl Case {
     fn new(workers: &[WorkerView], tenants: &[Tenant]) -> Self {
         let tenants = tenants.iter().map(|tenant| (tenant.unit, tenant.clone())).collect();
-        Self { workers: workers.to_vec(), tenants, ledger: None, by_level: false, allowed: u64::MAX }
+        Self {
+            workers: workers.to_vec(),
+            tenants,
+            ledger: None,
+            policies: by_level(false),
+            allowed: u64::MAX,
+        }
     }
 
     fn scene(&self) -> Scene<'_> {
@@ -52,8 +64,7 @@ impl Case {
             workers: &self.workers,
             tenants: &self.tenants,
             ledger: self.ledger.as_ref(),
-            scoring: Scoring::BestFit,
-            by_level: self.by_level,
+            policies: &self.policies,
             allowed: self.allowed,
         }
     }
@@ -110,7 +121,7 @@ fn more_service_gives_way_to_less_where_that_is_wanted_and_allowed() {
     let mut case = Case::new(&[worker("a", 8, 8)], &[Tenant { level: 1, ..tenant(1, 0, 50, &[(0, 8)]) }]);
     let stops = |case: &Case, level| case.made(&unit(1, 8), level, None).map(|made| made.victims[0].cause);
     assert_eq!(stops(&case, 0), None);
-    case.by_level = true;
+    case.policies = by_level(true);
     assert_eq!(stops(&case, 0), Some(Cause::Level));
     assert_eq!(stops(&case, 1), None);
     assert_eq!(case.made(&unit(1, 8), 0, Some(job(1))), None, "it was stopped for that one");

@@ -1,13 +1,14 @@
 //! Work that waits, and the order in which it is considered: by the rank that the policy gave it, then by age.
 
-use muster_domain::{Entrant, JobId, Requirement, Timestamp, Turn, Unit, WorkerId};
+use muster_domain::{Entrant, JobId, PoolAt, Requirement, Timestamp, Turn, Unit, WorkerId};
 
 /// A pending job, reduced to what placement looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub id: JobId,
     pub priority: i32,
-    /// Its place by the policy in force: smaller goes first.
+    pub pool: PoolAt,
+    /// Its place by the policy of its pool: smaller goes first.
     pub rank: i64,
     /// Order of submission: smaller is older.
     pub seq: u64,
@@ -26,12 +27,12 @@ pub struct Candidate {
 
 impl Candidate {
     /// Sorts first what goes first.
-    pub fn key(&self) -> (i64, u64, JobId) {
-        (self.rank, self.seq, self.id)
+    pub const fn key(&self) -> (Turn, JobId) {
+        (self.turn(), self.id)
     }
 
     pub const fn turn(&self) -> Turn {
-        Turn::new(self.rank, self.seq)
+        Turn::new(self.pool, self.rank, self.seq)
     }
 
     pub fn entrant(&self) -> Entrant<'_> {

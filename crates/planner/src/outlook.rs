@@ -2,8 +2,8 @@
 //!
 //! Guarantees: nobody is stopped but for a reason of [`crate::policy::cause`], before it ran for a while, for
 //! whom stopped for it, or when stopping it does not help; stops that priority does not demand waste no more than is allowed;
-//! room that comes free anyway is waited for; one unit at a time holds room on the strength of foreseen ends
-//! alone; a worker keeps room for one unit; room is kept for nobody whose quota does not let it start.
+//! room that comes free anyway is waited for; one unit of a pool at a time holds room on the strength of foreseen
+//! ends alone; a worker keeps room for one unit; room is kept for nobody whose quota does not let it start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use muster_domain::{KeptRoom, Timestamp, Unit};
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
 use crate::make_room::{Incoming, MadeRoom, Scene, Tenant, make_room, size};
-use crate::policy::{Allowance, Cause, Passing, Policy, cost};
+use crate::policy::{Allowances, Cause, Passing, Policies, Policy, cost};
 use crate::prospect::{Occupant, prospect};
 use crate::quota::Ledger;
 use crate::reclaim::Stake;
@@ -45,7 +45,7 @@ pub struct Sight<'a> {
     /// What queues have and use, where one of those in play shares with others.
     pub ledger: Option<&'a Ledger>,
     /// What stops may waste that priority does not demand.
-    pub allowance: Allowance,
+    pub allowances: &'a Allowances,
 }
 
 /// What follows from a look at the cluster.
@@ -55,28 +55,29 @@ pub struct Outlook {
     pub rooms: BTreeMap<usize, KeptRoom>,
     pub stops: Vec<Stop>,
     /// What is left of it.
-    pub allowance: Allowance,
+    pub allowances: Allowances,
     /// Queues for whose own work room is made: until it starts nobody else should borrow in their trees. By place
     /// in the ledger.
     pub taking_back: BTreeSet<usize>,
 }
 
-/// Looks at those that did not fit, in the order in which they go.
-pub fn outlook(sight: Sight<'_>, waiting: &[Waiting], policy: Policy, now: Timestamp) -> Outlook {
+/// Looks at those that did not fit, in the order in which they go: pool by pool, each by its policy.
+pub fn outlook(sight: Sight<'_>, waiting: &[Waiting], policies: &Policies, now: Timestamp) -> Outlook {
     let mut line: Vec<&Waiting> = waiting.iter().collect();
     line.sort_by_key(|waiting| waiting.unit.key());
-    let nothing = Outlook { allowance: sight.allowance, ..Outlook::default() };
-    match policy.passing() {
-        Passing::Everybody => return nothing,
-        Passing::Nobody => {
-            let rooms = strict::all_room(sight.workers, sight.occupants, &line, policy);
-            return Outlook { rooms, ..nothing };
+    let mut look = Look::new(sight, policies, now);
+    for pool in line.chunk_by(|one, next| one.unit.pool == next.unit.pool) {
+        let Some(policy) = pool.first().map(|first| policies.at(first.unit.pool)) else { continue };
+        match policy.passing() {
+            Passing::Everybody => {}
+            Passing::Nobody => look.keep(strict::all_room(&look.free, sight.occupants, pool, policies)),
+            Passing::InOrder | Passing::ShortestFirst => {
+                look.held = false;
+                for waiting in pool {
+                    look.consider(waiting, policy);
+                }
+            }
         }
-        Passing::InOrder | Passing::ShortestFirst => {}
-    }
-    let mut look = Look::new(sight, policy, now);
-    for waiting in line {
-        look.consider(waiting);
     }
     look.found
 }
@@ -91,15 +92,15 @@ struct Look<'a> {
     ledger: Option<Ledger>,
     /// Who was chosen to stop.
     leaving: BTreeSet<Unit>,
-    /// Whether somebody holds room on the strength of foreseen ends.
+    /// Whether somebody of the pool that is looked at holds room on the strength of foreseen ends.
     held: bool,
-    policy: Policy,
+    policies: &'a Policies,
     now: Timestamp,
     found: Outlook,
 }
 
 impl<'a> Look<'a> {
-    fn new(sight: Sight<'a>, policy: Policy, now: Timestamp) -> Self {
+    fn new(sight: Sight<'a>, policies: &'a Policies, now: Timestamp) -> Self {
         let free = sight.workers.iter().map(|worker| WorkerView { kept: None, ..worker.clone() }).collect();
         let mut ledger = sight.ledger.cloned();
         if let Some(ledger) = &mut ledger {
@@ -116,13 +117,11 @@ impl<'a> Look<'a> {
             ledger,
             leaving: BTreeSet::new(),
             held: false,
-            policy,
+            policies,
             now,
-            found: Outlook { allowance: sight.allowance, ..Outlook::default() },
+            found: Outlook { allowances: sight.allowances.clone(), ..Outlook::default() },
         };
-        if policy.preempts() {
-            look.tenants = look.who_may_stop();
-        }
+        look.tenants = look.who_may_stop();
         look
     }
 
@@ -135,9 +134,11 @@ impl<'a> Look<'a> {
                 spared.insert(one.unit);
                 continue;
             };
+            let policy = self.policies.at(one.pool);
             let unsaved = self.now.since(one.saved.unwrap_or(since).max(since));
             let tenant = tenants.entry(one.unit).or_insert_with(|| Tenant {
                 unit: one.unit,
+                pool: one.pool,
                 priority: one.priority,
                 level: one.level,
                 pinned: one.pinned,
@@ -151,7 +152,7 @@ impl<'a> Look<'a> {
                 holds: Vec::new(),
             });
             tenant.since = tenant.since.max(since);
-            tenant.cost = tenant.cost.saturating_add(cost(size(&one.held), unsaved, self.policy.restart));
+            tenant.cost = tenant.cost.saturating_add(cost(size(&one.held), unsaved, policy.restart));
             if let Some(stake) = &mut tenant.stake {
                 stake.jobs += 1;
             }
@@ -162,15 +163,17 @@ impl<'a> Look<'a> {
     }
 
     fn may_stop(&self, one: &Occupant) -> bool {
+        let policy = self.policies.at(one.pool);
         let ran = one.since.map(|since| self.now.since(since));
-        one.preemptible && !one.stopping && ran.is_some_and(|ran| ran >= self.policy.least_run)
+        let long = ran.is_some_and(|ran| ran >= policy.least_run);
+        policy.preempts() && one.preemptible && !one.stopping && long
     }
 
-    fn consider(&mut self, waiting: &Waiting) {
-        let (unit, policy) = (&waiting.unit, self.policy);
+    fn consider(&mut self, waiting: &Waiting, policy: &Policy) {
+        let unit = &waiting.unit;
         let stake = self.ledger.as_ref().and_then(|ledger| incoming_stake(ledger, unit));
         if let Some(made) = self.make_room(waiting, stake.as_ref()) {
-            self.stop(unit.unit, &made);
+            self.stop(unit, &made);
             let tasks = made.rooms.values().map(|room| room.tasks).sum();
             if let Some((ledger, stake)) = self.ledger.as_mut().zip(stake) {
                 if ledger.is_own(&stake) && ledger.bounds_any(&stake) {
@@ -206,9 +209,8 @@ impl<'a> Look<'a> {
             workers: &soon,
             tenants: &self.tenants,
             ledger: self.ledger.as_ref(),
-            scoring: self.policy.scoring,
-            by_level: self.policy.preempt_by_level,
-            allowed: self.found.allowance.at_once(),
+            policies: self.policies,
+            allowed: self.found.allowances.of(waiting.unit.pool).at_once(),
         };
         let Waiting { unit, level, stopped_for, .. } = waiting;
         make_room(&scene, &Incoming { unit, stake, level: *level, stopped_for: *stopped_for })
@@ -226,11 +228,11 @@ impl<'a> Look<'a> {
         soon
     }
 
-    fn stop(&mut self, incoming: Unit, made: &MadeRoom) {
+    fn stop(&mut self, incoming: &GangCandidate, made: &MadeRoom) {
         for victim in &made.victims {
-            self.found.stops.push(Stop { victim: victim.unit, incoming, cause: victim.cause });
+            self.found.stops.push(Stop { victim: victim.unit, incoming: incoming.unit, cause: victim.cause });
             if victim.cause != Cause::Priority {
-                self.found.allowance.spend(victim.cost);
+                self.found.allowances.of_mut(incoming.pool).spend(victim.cost);
             }
             self.leaving.insert(victim.unit);
             let gone = self.tenants.remove(&victim.unit).and_then(|tenant| tenant.stake);

@@ -39,8 +39,8 @@ fn look(occupants: &[Occupant], waiting: &[Waiting]) -> Outlook {
 }
 
 fn seen(workers: &[WorkerView], occupants: &[Occupant], waiting: &[Waiting], now: u64) -> Outlook {
-    let sight = Sight { workers, occupants, ledger: None, allowance: Allowance::default() };
-    outlook(sight, waiting, Policy::default(), at(now))
+    let sight = Sight { workers, occupants, ledger: None, allowances: &Allowances::default() };
+    outlook(sight, waiting, &Policies::default(), at(now))
 }
 
 fn stopped(found: &Outlook) -> Vec<Unit> {
@@ -145,6 +145,7 @@ impl World {
         GangCandidate {
             unit: job(at as u8),
             priority: one.priority,
+            pool: muster_domain::PoolAt::default(),
             rank: -i64::from(one.priority),
             seq: at as u64,
             seat: Some(one.queue),
@@ -172,10 +173,19 @@ impl World {
         };
         let idle = (0..self.actors.len()).filter(|at| self.actors[*at].on.is_none());
         let line: Vec<Waiting> = idle.map(waiting).collect();
-        let mut allowance = Allowance::default();
-        allowance.fill(1 << 20, 1000, crate::prospect::tests::at(100));
-        let sight = Sight { workers: &workers, occupants: &occupants, ledger: Some(&ledger), allowance };
-        let found = outlook(sight, &line, Policy::default(), crate::prospect::tests::at(100));
+        let mut allowances = Allowances::default();
+        allowances.of_mut(muster_domain::PoolAt::default()).fill(
+            1 << 20,
+            1000,
+            crate::prospect::tests::at(100),
+        );
+        let sight = Sight {
+            workers: &workers,
+            occupants: &occupants,
+            ledger: Some(&ledger),
+            allowances: &allowances,
+        };
+        let found = outlook(sight, &line, &Policies::default(), crate::prospect::tests::at(100));
         let index = |unit: Unit| (0..self.actors.len()).find(|at| job(*at as u8) == unit).unwrap();
         let stops: Vec<(usize, Stop)> = found.stops.iter().map(|stop| (index(stop.victim), *stop)).collect();
         for (victim, stop) in &stops {

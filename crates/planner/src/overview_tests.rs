@@ -31,6 +31,7 @@ fn waiter(byte: u8, tasks: u32, needed: u64) -> Waiter {
         least: tasks,
         per_worker: 1,
         priority: 0,
+        pool: muster_domain::PoolAt::default(),
         rank: 0,
         seq: byte.into(),
         requirement: Requirement { resources: gpus(needed), ..Requirement::default() },
@@ -60,6 +61,7 @@ fn what_is_free_has_one_reason_each() {
     let kept = KeptRoom {
         unit: Unit::Gang(GangId::from_random([9; 16])),
         priority: 0,
+        pool: muster_domain::PoolAt::default(),
         rank: 0,
         seq: 0,
         tasks: 1,

@@ -1,12 +1,12 @@
 //! One pass over pending singles: each goes to the best worker that asks and has room.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use muster_domain::{Grant, KeptRoom, Requirement, Turn, WorkerId};
+use muster_domain::{Grant, PoolAt, Requirement, Turn, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::order::Candidate;
-use crate::policy::{Policy, turn_in_passing};
+use crate::policy::{Policies, turn_in_passing};
 use crate::quota::Ledger;
 use crate::score::{self, Scoring};
 use crate::share::{Contender, Turns};
@@ -34,40 +34,50 @@ pub struct Placement {
 
 /// Places as many candidates as the asking workers take: most important first, or in turn by queue where a
 /// ledger is kept.
-pub fn place(view: &View, policy: &Policy) -> Vec<Placement> {
-    let mut pass = Pass::new(view, policy.scoring);
+pub fn place(view: &View, policies: &Policies) -> Vec<Placement> {
+    let mut pass = Pass::new(view, policies.scoring());
     if let Some(ledger) = &view.ledger {
-        pass.in_turn(ledger.clone(), policy.is_fair());
+        pass.in_turn(ledger.clone(), policies);
         return pass.placements;
     }
     let mut order: Vec<usize> = (0..view.candidates.len()).collect();
     order.sort_by_key(|index| view.candidates[*index].key());
-    let turn = |index: usize| view.candidates[index].turn();
-    let holder = first_holder(&view.workers);
-    let behind = holder.map_or(order.len(), |holder| order.partition_point(|at| turn(*at) <= holder));
-    let mut moved_on = false;
-    for index in &order[..behind] {
-        moved_on |= pass.try_place(*index) && Some(turn(*index)) == holder;
+    let holders = first_holders(&view.workers);
+    let is_behind = |at: usize| {
+        let candidate = &view.candidates[at];
+        holders.get(&candidate.pool).is_some_and(|first| *first < candidate.turn())
+    };
+    let (ahead, mut behind): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|at| !is_behind(*at));
+    let mut moved_on: HashSet<Turn> = HashSet::new();
+    for index in ahead {
+        if pass.try_place(index) {
+            moved_on.insert(view.candidates[index].turn());
+        }
     }
-    // Where the one that room was kept for has started, nobody passes it: the others go in their order.
-    if !moved_on {
-        order[behind..].sort_by_key(|index| {
-            let candidate = &view.candidates[*index];
-            (turn_in_passing(policy.passing(), candidate.ends), candidate.key())
-        });
-    }
-    for index in &order[behind..] {
+    behind.sort_by_key(|index| {
+        let candidate = &view.candidates[*index];
+        // Where the one that room was kept for has started, nobody passes it: the others go in their order.
+        let passes = holders.get(&candidate.pool).is_some_and(|holder| !moved_on.contains(holder));
+        let turn = passes.then(|| turn_in_passing(policies.at(candidate.pool).passing(), candidate.ends));
+        (candidate.pool, turn, candidate.key())
+    });
+    for index in behind {
         if pass.wanted == 0 {
             break;
         }
-        pass.try_place(*index);
+        pass.try_place(index);
     }
     pass.placements
 }
 
-/// The place in the line of the first unit that room is kept for.
-pub(crate) fn first_holder(workers: &[WorkerView]) -> Option<Turn> {
-    workers.iter().filter_map(|worker| worker.kept.as_ref()).map(KeptRoom::turn).min()
+/// The place in the line of the first unit of each pool that room is kept for.
+pub(crate) fn first_holders(workers: &[WorkerView]) -> BTreeMap<PoolAt, Turn> {
+    let mut holders: BTreeMap<PoolAt, Turn> = BTreeMap::new();
+    for room in workers.iter().filter_map(|worker| worker.kept.as_ref()) {
+        let first = holders.entry(room.pool).or_insert(room.turn());
+        *first = (*first).min(room.turn());
+    }
+    holders
 }
 
 /// What is left while the pass goes on.
@@ -99,12 +109,13 @@ impl<'v> Pass<'v> {
     }
 
     /// Places each whose turn it is, within the quota of its queue.
-    fn in_turn(&mut self, mut ledger: Ledger, fair: bool) {
+    fn in_turn(&mut self, mut ledger: Ledger, policies: &Policies) {
         let view = self.view;
         let seats: Vec<usize> =
             view.candidates.iter().map(|c| c.seat.unwrap_or_else(|| ledger.seat_or_add(None))).collect();
         let contender = |(candidate, seat): (&Candidate, &usize)| Contender {
             seat: *seat,
+            pool: candidate.pool,
             priority: candidate.priority,
             rank: candidate.rank,
             age: candidate.seq,
@@ -112,7 +123,7 @@ impl<'v> Pass<'v> {
             jobs: 1,
         };
         let needs: Vec<Contender> = view.candidates.iter().zip(&seats).map(contender).collect();
-        let mut turns = Turns::new(needs.clone(), fair);
+        let mut turns = Turns::new(needs.clone(), policies);
         // Quotas only shrink during a pass too.
         let mut spent: HashSet<(usize, &Requirement, bool)> = HashSet::new();
         while self.wanted > 0 {
@@ -175,12 +186,14 @@ fn best(workers: &[WorkerView], candidate: &Candidate, scoring: Scoring) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use muster_domain::{Device, Dimension, JobId, Queue, QueueName, Resources, Timestamp, WorkerId};
+    use muster_domain::{
+        Device, Dimension, JobId, KeptRoom, Queue, QueueName, Resources, Timestamp, WorkerId,
+    };
     use proptest::prelude::*;
 
     use super::*;
     use crate::devices::Devices;
-    use crate::policy::PolicyName;
+    use crate::policy::{Policy, PolicyName};
 
     fn need(memory_mb: u64) -> Requirement {
         Requirement { resources: Resources { memory_mb, ..Resources::default() }, ..Requirement::default() }
@@ -204,6 +217,7 @@ mod tests {
         Candidate {
             id: JobId::from_random(bytes),
             priority,
+            pool: muster_domain::PoolAt::default(),
             rank: -i64::from(priority),
             seq,
             requirement: need(memory_mb),
@@ -216,7 +230,7 @@ mod tests {
     }
 
     fn placed(view: &View) -> Vec<(u64, String)> {
-        place(view, &Policy::default())
+        place(view, &Policies::default())
             .into_iter()
             .map(|p| {
                 (view.candidates[p.candidate].seq, view.workers[p.worker].id.clone().unwrap().into_string())
@@ -240,6 +254,7 @@ mod tests {
         let kept = KeptRoom {
             unit,
             priority: 0,
+            pool: muster_domain::PoolAt::default(),
             rank: 0,
             seq: 2,
             tasks: 1,
@@ -253,7 +268,7 @@ mod tests {
         let candidates = vec![ends(1, 900), ends(3, 90), ends(4, 30), ends(5, 101), ends(6, 60)];
         let view = View { workers: vec![keeps], candidates, ..View::default() };
         let order = |name| -> Vec<u64> {
-            let placements = place(&view, &Policy::named(name));
+            let placements = place(&view, &Policy::named(name).into());
             placements.iter().map(|p| view.candidates[p.candidate].seq).collect()
         };
         assert_eq!(order(PolicyName::Muster), [1, 4, 6]);
@@ -275,7 +290,7 @@ mod tests {
         let view =
             View { workers: vec![worker("w", 30, 9)], candidates, ledger: Some(ledger), ..View::default() };
         let order = |name| -> Vec<u64> {
-            let placements = place(&view, &Policy::named(name));
+            let placements = place(&view, &Policy::named(name).into());
             placements.iter().map(|p| view.candidates[p.candidate].seq).collect()
         };
         assert_eq!(order(PolicyName::Muster), [1, 2, 4], "its own before what is borrowed");
@@ -373,7 +388,7 @@ mod tests {
 
     fn granted(view: &View) -> Vec<(u64, String, Option<Grant>)> {
         let name = |p: &Placement| view.workers[p.worker].id.clone().unwrap().into_string();
-        let placements = place(view, &Policy::default());
+        let placements = place(view, &Policies::default());
         placements.into_iter().map(|p| (view.candidates[p.candidate].seq, name(&p), p.devices)).collect()
     }
 
@@ -440,7 +455,7 @@ mod tests {
                 .map(|(i, (memory, priority))| candidate(i as u64, *priority, *memory)).collect();
             let view = View { workers, candidates, ..View::default() };
             let scoring = if spread { Scoring::Spread } else { Scoring::BestFit };
-            let placements = place(&view, &Policy { scoring, ..Policy::default() });
+            let placements = place(&view, &Policy { scoring, ..Policy::default() }.into());
             let mut after = view.workers.clone();
             let mut taken = HashSet::new();
             for p in &placements {

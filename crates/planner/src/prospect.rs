@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_domain::{Grant, KeptRoom, Resources, Timestamp, Unit};
+use muster_domain::{Grant, KeptRoom, PoolAt, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, Pass};
@@ -23,6 +23,8 @@ pub struct Occupant {
     pub ends: Option<Timestamp>,
     /// Itself, or its gang.
     pub unit: Unit,
+    /// The one of its job.
+    pub pool: PoolAt,
     pub priority: i32,
     /// The place of its queue in the ledger, where one is kept.
     pub seat: Option<usize>,
@@ -115,6 +117,7 @@ fn room(worker: &WorkerView, unit: &GangCandidate, tasks: u32, until: Option<Tim
     KeptRoom {
         unit: unit.unit,
         priority: unit.priority,
+        pool: unit.pool,
         rank: unit.rank,
         seq: unit.seq,
         tasks,

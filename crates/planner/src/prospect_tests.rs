@@ -29,6 +29,7 @@ pub(crate) fn unit(tasks: u32, need: u64) -> GangCandidate {
         least: tasks,
         per_worker: 1,
         priority: 0,
+        pool: muster_domain::PoolAt::default(),
         rank: 0,
         seq: 1,
         requirement: Requirement { resources: gpus(need), ..Requirement::default() },
@@ -43,6 +44,7 @@ pub(crate) fn unit(tasks: u32, need: u64) -> GangCandidate {
 
 pub(crate) fn occupant(worker: usize, held: u64, ends: Option<u64>) -> Occupant {
     Occupant {
+        pool: muster_domain::PoolAt::default(),
         worker,
         held: gpus(held),
         devices: None,
@@ -138,7 +140,7 @@ proptest! {
         for (index, amount, ends) in others {
             let need = gpus(amount);
             let stranger = Unit::Job(JobId::from_random([3; 16]));
-            let entrant = Entrant { unit: stranger, turn: Turn::new(0, 2), need: &need, ends: ends.map(at) };
+            let entrant = Entrant { unit: stranger, turn: Turn::new(muster_domain::PoolAt::default(), 0, 2), need: &need, ends: ends.map(at) };
             let requirement = Requirement { resources: need.clone(), ..Requirement::default() };
             let Some(worker) = now.get_mut(index) else { continue };
             if worker.has_room_for(&requirement) && worker.admits(&entrant) {

@@ -1,6 +1,6 @@
 //! Fair share: which queue's work goes first when several want room.
 //!
-//! The order: what stays within its queue's own before what must borrow; priority; the queue with the lower
+//! The order: what stays within its queue's own before what must borrow; the pool; priority; the queue with the lower
 //! weighted dominant share once the work is started; rank (what is pinned, then who has had less); submit order. Shares are compared among queues that have
 //! the same parent, from the root down, so that a queue gains nothing by splitting itself into many.
 //!
@@ -8,8 +8,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use muster_domain::{QueueName, ShareOf};
+use muster_domain::{PoolAt, QueueName, ShareOf};
 
+use crate::policy::Policies;
 use crate::quota::{Ledger, Row};
 
 /// One share is compared by this many parts.
@@ -95,8 +96,9 @@ impl Ledger {
 pub struct Contender {
     /// The place of its queue in the ledger.
     pub seat: usize,
+    pub pool: PoolAt,
     pub priority: i32,
-    /// Its place among work of its queue, by the policy in force: smaller goes first.
+    /// Its place among work of its queue, by the policy of its pool: smaller goes first.
     pub rank: i64,
     /// Order of submission: smaller is older, and no two are equal.
     pub age: u64,
@@ -109,17 +111,19 @@ pub struct Contender {
 #[derive(Debug)]
 pub struct Turns {
     work: Vec<Contender>,
-    lanes: BTreeMap<usize, VecDeque<usize>>,
+    lanes: BTreeMap<(PoolAt, usize), VecDeque<usize>>,
 }
 
 impl Turns {
-    /// Queues take turns only where that is `fair`; otherwise all work stands in one line.
-    pub fn new(work: Vec<Contender>, fair: bool) -> Self {
+    /// Queues take turns only where the policy of a pool is fair; otherwise all work of it stands in one line.
+    pub fn new(work: Vec<Contender>, policies: &Policies) -> Self {
         let mut order: Vec<usize> = (0..work.len()).collect();
         order.sort_by_key(|at| (work[*at].rank, work[*at].age));
-        let mut lanes: BTreeMap<usize, VecDeque<usize>> = BTreeMap::new();
+        let mut lanes: BTreeMap<(PoolAt, usize), VecDeque<usize>> = BTreeMap::new();
         for at in order {
-            lanes.entry(if fair { work[at].seat } else { 0 }).or_default().push_back(at);
+            let Contender { pool, seat, .. } = work[at];
+            let lane = if policies.at(pool).is_fair() { seat } else { 0 };
+            lanes.entry((pool, lane)).or_default().push_back(at);
         }
         Self { work, lanes }
     }
@@ -141,7 +145,8 @@ impl Turns {
     fn first(&self, ledger: &Ledger, heads: Vec<usize>) -> Option<usize> {
         let class = |at: &usize| {
             let work = &self.work[*at];
-            (!ledger.is_within_own(work.seat, &work.need), std::cmp::Reverse(work.priority))
+            let borrows = !ledger.is_within_own(work.seat, &work.need);
+            (borrows, work.pool, std::cmp::Reverse(work.priority))
         };
         let best = heads.iter().map(class).min()?;
         let mut equal: Vec<usize> = heads.into_iter().filter(|at| class(at) == best).collect();

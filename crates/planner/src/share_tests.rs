@@ -36,12 +36,20 @@ fn ledger(queues: &[Queue], held: &[(&str, u64)]) -> Ledger {
 
 fn work(ledger: &Ledger, queue: &str, priority: i32, age: u64, amount: u64) -> Contender {
     let seat = ledger.seat(Some(&QueueName::new(queue))).unwrap();
-    Contender { seat, priority, rank: -i64::from(priority), age, need: ledger.row(&gpus(amount)), jobs: 1 }
+    Contender {
+        seat,
+        pool: muster_domain::PoolAt::default(),
+        priority,
+        rank: -i64::from(priority),
+        age,
+        need: ledger.row(&gpus(amount)),
+        jobs: 1,
+    }
 }
 
 /// Starts everything in turn; the queues in the order in which they came.
 fn order(mut ledger: Ledger, all: &[Contender]) -> String {
-    let mut turns = Turns::new(all.to_vec(), true);
+    let mut turns = Turns::new(all.to_vec(), &Policies::default());
     let mut order = String::new();
     while let Some(at) = turns.next(&ledger, |_| false) {
         ledger.take(all[at].seat, &all[at].need, false, 1);

@@ -8,24 +8,25 @@ use muster_domain::{KeptRoom, Resources};
 
 use crate::fit::WorkerView;
 use crate::outlook::Waiting;
-use crate::policy::Policy;
+use crate::policy::Policies;
 use crate::prospect::{Occupant, prospect};
 
-/// The room that every worker keeps, by position. `line` has what does not fit, in the order in which it goes.
+/// The room that every worker of the pool keeps, by position. `line` has what does not fit of the pool, in the order
+/// in which it goes; `free` are the workers, those without a name that keep room for somebody already.
 pub(crate) fn all_room(
-    workers: &[WorkerView],
+    free: &[WorkerView],
     occupants: &[Occupant],
     line: &[&Waiting],
-    policy: Policy,
+    policies: &Policies,
 ) -> BTreeMap<usize, KeptRoom> {
-    let free: Vec<WorkerView> =
-        workers.iter().map(|worker| WorkerView { kept: None, ..worker.clone() }).collect();
-    let possible = |waiting: &&&Waiting| prospect(&free, occupants, &waiting.unit, policy.scoring).is_some();
+    let possible =
+        |waiting: &&&Waiting| prospect(free, occupants, &waiting.unit, policies.scoring()).is_some();
     let Some(first) = line.iter().find(possible) else { return BTreeMap::new() };
     let unit = &first.unit;
     let room = KeptRoom {
         unit: unit.unit,
         priority: unit.priority,
+        pool: unit.pool,
         rank: unit.rank,
         seq: unit.seq,
         tasks: 0,
@@ -35,7 +36,8 @@ pub(crate) fn all_room(
         spare: Resources::default(),
         spare_slots: Some(0),
     };
-    (0..workers.len()).map(|worker| (worker, room.clone())).collect()
+    let in_pool = |worker: &WorkerView| worker.id.is_some() && policies.has(unit.pool, &worker.tags);
+    (0..free.len()).filter(|worker| in_pool(&free[*worker])).map(|worker| (worker, room.clone())).collect()
 }
 
 #[cfg(test)]
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
     use crate::gang::GangCandidate;
     use crate::outlook::{Outlook, Sight, outlook};
-    use crate::policy::{Allowance, PolicyName};
+    use crate::policy::{Allowances, Policy, PolicyName};
     use crate::prospect::tests::{at, occupant, unit, worker};
 
     fn waits(seq: u64, tasks: u32, gpus: u64) -> Waiting {
@@ -57,9 +59,13 @@ mod tests {
     fn look(name: PolicyName, waiting: &[Waiting]) -> Outlook {
         let workers = [worker("a", 8, 8), worker("b", 8, 0)];
         let occupants = [occupant(0, 8, Some(200))];
-        let sight =
-            Sight { workers: &workers, occupants: &occupants, ledger: None, allowance: Allowance::default() };
-        outlook(sight, waiting, Policy::named(name), at(100))
+        let sight = Sight {
+            workers: &workers,
+            occupants: &occupants,
+            ledger: None,
+            allowances: &Allowances::default(),
+        };
+        outlook(sight, waiting, &Policy::named(name).into(), at(100))
     }
 
     #[test]
@@ -73,7 +79,7 @@ mod tests {
             let anybody = Unit::Job(JobId::from_random([1; 16]));
             let entrant = |seq| Entrant {
                 unit: anybody,
-                turn: Turn::new(room.rank, seq),
+                turn: Turn::new(room.pool, room.rank, seq),
                 need: &need,
                 ends: Some(at(101)),
             };

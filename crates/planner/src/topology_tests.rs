@@ -9,7 +9,7 @@ use super::*;
 use crate::case::Case;
 use crate::explain::reasons;
 use crate::gang::{GangPlacement, place_gangs};
-use crate::policy::Policy;
+use crate::policy::Policies;
 
 fn explain_gang(gang: &GangCandidate, workers: &[WorkerView]) -> Vec<Reason> {
     reasons(&Case::new(gang.clone(), workers.to_vec(), Timestamp::default()))
@@ -32,6 +32,7 @@ fn gang(tasks: u32, per_worker: u32, topology: Option<(TopologyMode, bool)>) -> 
         least: tasks,
         per_worker,
         priority: 0,
+        pool: muster_domain::PoolAt::default(),
         rank: 0,
         seq: 1,
         requirement: Requirement::default(),
@@ -45,7 +46,7 @@ fn gang(tasks: u32, per_worker: u32, topology: Option<(TopologyMode, bool)>) -> 
 }
 
 fn place(workers: &[WorkerView], gang: &GangCandidate) -> Option<Vec<usize>> {
-    let rules = &Policy::default();
+    let rules = &Policies::default();
     let placed = place_gangs(workers, &[], None, std::slice::from_ref(gang), rules);
     placed.into_iter().next().map(|GangPlacement { workers, .. }| workers)
 }

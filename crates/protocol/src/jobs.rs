@@ -412,12 +412,16 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_seconds: Option<f64>,
     /// Its level of service by then, 0 to 2: those of its priority on a lower level go first. Only where one job or
-    /// one gang is asked for, and only with the policy `muster`.
+    /// one gang is asked for, and only where its policy is `muster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u8>,
     /// It has waited for so long that it goes first among those of its priority, and is not stopped for its level.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// The pool of workers whose policy decides on it, where it has one of its own. Only where one job or one gang is
+    /// asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// Only in the answer to a claim of a gang task: who its peers are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangAssignment>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use muster_domain::DeliveryPolicy;
 use muster_domain::limits::Timeouts;
-use muster_store::engine::Policy;
+use muster_store::engine::{Policies, Policy};
 
 use crate::clock::Clock;
 
@@ -137,8 +137,8 @@ pub struct ServerConfig {
     /// How long open requests may take to finish at shutdown.
     pub drain_timeout: Duration,
     pub webhooks: WebhookConfig,
-    /// The policy that the store was given, to tell people about.
-    pub policy: Policy,
+    /// The policies that the store was given, to tell people about.
+    pub policies: Policies,
     pub limits: Limits,
     /// What tells it the time: the machine's clock, but in simulations.
     pub clock: Clock,
@@ -171,7 +171,7 @@ impl Default for ServerConfig {
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
             // Nobody is stopped for reasons of level unless the operator asks for it.
-            policy: Policy { preempt_by_level: false, ..Policy::default() },
+            policies: Policy { preempt_by_level: false, ..Policy::default() }.into(),
             limits: Limits::default(),
             clock: Clock::of_this_machine(),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::executor::block_on;
 use muster_domain::limits::Timeouts;
 use muster_domain::{GangId, Job, JobId, Resources, Span, Status, Timestamp};
-use muster_store::{Allowance, Command, PlanPass, StoreExt, Sweep};
+use muster_store::{Allowances, Command, PlanPass, StoreExt, Sweep};
 
 use crate::broken::Broken;
 use crate::faults::Mischief;
@@ -286,8 +286,8 @@ impl Cluster {
         if look {
             state.look_at = self.now + LOOK_EVERY;
         }
-        let allowance = Allowance::default();
-        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 1000, look, allowance };
+        let allowances = Allowances::default();
+        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 1000, look, allowances };
         self.send(Sender::Scheduler(scheduler), Command::Plan(pass));
     }
 

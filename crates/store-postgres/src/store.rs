@@ -7,7 +7,7 @@ use deadpool_postgres::{Client, Pool};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 use muster_domain::Timestamp;
-use muster_store::engine::{self, Policy};
+use muster_store::engine::{self, Policies};
 use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
 use tokio_postgres::Config;
 
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Jobs, workers and events in a `PostgreSQL` database that any number of instances share.
 #[derive(Debug)]
 pub struct PostgresStore {
-    policy: Policy,
+    policies: Policies,
     pool: Pool,
     config: Arc<Config>,
     /// Tells our own notifications from those of others.
@@ -32,11 +32,16 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Connects and brings the schema up to date.
-    pub async fn connect(url: &str, options: PostgresOptions, policy: Policy) -> Result<Self, StoreError> {
+    pub async fn connect(
+        url: &str,
+        options: PostgresOptions,
+        policies: impl Into<Policies>,
+    ) -> Result<Self, StoreError> {
+        let policies = policies.into();
         let config = pool::configure(url, &options)?;
         let pool = pool::build(config.clone(), &options)?;
         migrations::migrate(pool.get().await.map_err(acquiring("connect"))?).await?;
-        Ok(Self { policy, pool, config: Arc::new(config), instance: rand::random() })
+        Ok(Self { policies, pool, config: Arc::new(config), instance: rand::random() })
     }
 
     async fn client(&self, operation: &'static str) -> Done<Client> {
@@ -45,7 +50,7 @@ impl PostgresStore {
 
     async fn apply_once(&self, now: Timestamp, commands: &[Command]) -> Done<Applied> {
         let mut tx = PostgresTx::new(self.client("apply").await?, Scope::Write);
-        match engine::apply(&mut tx, self.policy, now, commands).await {
+        match engine::apply(&mut tx, &self.policies, now, commands).await {
             Ok(applied) => {
                 let payload = wakes::notification(self.instance, &applied.wake);
                 tx.commit(payload.map(|payload| (wakes::CHANNEL, payload))).await?;
@@ -97,7 +102,7 @@ impl PostgresStore {
             | Query::WaitingByUser(_) => Scope::Snapshot,
         };
         let mut tx = PostgresTx::new(self.client("read").await?, scope);
-        let reply = engine::read(&mut tx, self.policy, query).await;
+        let reply = engine::read(&mut tx, &self.policies, query).await;
         tx.roll_back().await;
         reply
     }

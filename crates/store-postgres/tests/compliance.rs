@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use muster_pg_testkit::Postgres;
 use muster_store::compliance::{Scenario, parity};
-use muster_store::engine::Policy;
+use muster_store::engine::Policies;
 use muster_store::{MemoryStore, Store};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
-async fn fresh() -> Arc<dyn Store> {
+async fn fresh(policies: Policies) -> Arc<dyn Store> {
     let url = Postgres::shared().database().url();
-    Arc::new(PostgresStore::connect(&url, PostgresOptions::default(), Policy::default()).await.unwrap())
+    Arc::new(PostgresStore::connect(&url, PostgresOptions::default(), policies).await.unwrap())
 }
 
 fn on_a_fresh_store(scenario: Scenario) {
     Runtime::new().unwrap().block_on(async {
-        let store = fresh().await;
+        let store = fresh(scenario.policies()).await;
         scenario.run(Arc::clone(&store)).await;
         store.close().await;
     });
@@ -32,8 +32,8 @@ proptest! {
     #[test]
     fn any_script_gives_what_memory_gives(script in prop::collection::vec(any::<parity::Step>(), 1..80)) {
         Runtime::new().unwrap().block_on(async {
-            let store = fresh().await;
-            let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Policy::default()));
+            let store = fresh(Policies::default()).await;
+            let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Policies::default()));
             parity::run(memory, Arc::clone(&store), &script).await;
             store.close().await;
         });

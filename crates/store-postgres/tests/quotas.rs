@@ -104,7 +104,7 @@ async fn gangs_and_singles_never_exceed_a_quota_together() {
             listening_since: Timestamp::default(),
             limit: 100,
             look: true,
-            allowance: muster_store::Allowance::default(),
+            allowances: muster_store::Allowances::default(),
         };
         let planner = Arc::clone(&planner);
         let plan = tokio::spawn(async move { planner.apply_one(now, Command::Plan(pass)).await.unwrap() });

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream, StreamExt};
 use muster_domain::Timestamp;
-use muster_store::engine::{self, Policy};
+use muster_store::engine::{self, Policies};
 use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ use crate::tx::Done;
 /// Jobs, workers and events in one `SQLite` file, for one process at a time.
 #[derive(Debug)]
 pub struct SqliteStore {
-    policy: Policy,
+    policies: Policies,
     // Dropped first: the last connection to close is the one that writes, which then cleans up.
     lists: DatabaseThread,
     reader: DatabaseThread,
@@ -30,14 +30,14 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file, creating it when it is missing and upgrading it when it is older. Beside it lie
     /// `-wal` and `-shm`, which belong to it, and `.lock`, which keeps a second process away.
-    pub fn open(path: impl AsRef<Path>, policy: Policy) -> Result<Self, StoreError> {
+    pub fn open(path: impl AsRef<Path>, policies: impl Into<Policies>) -> Result<Self, StoreError> {
         let path = absolute(path.as_ref())?;
         let lock = FileLock::take(&path)?;
         let mut writer = connection::open_writer(&path)?;
         migrations::migrate(&mut writer)?;
         let reader = |name| DatabaseThread::start(name, connection::open_reader(&path)?, |_| ());
         Ok(Self {
-            policy,
+            policies: policies.into(),
             lists: reader("muster-db-list")?,
             reader: reader("muster-db-read")?,
             writer: DatabaseThread::start("muster-db-write", writer, move |connection| {
@@ -64,9 +64,9 @@ fn empty_log(connection: &Connection) {
 
 impl Store for SqliteStore {
     fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>> {
-        let policy = self.policy;
+        let policies = self.policies.clone();
         let task = move |connection: &Connection| {
-            connection::write(connection, |tx| ready(engine::apply(tx, policy, now, &commands)))
+            connection::write(connection, |tx| ready(engine::apply(tx, &policies, now, &commands)))
         };
         self.writer.call(task).boxed()
     }
@@ -93,9 +93,9 @@ impl Store for SqliteStore {
             | Query::Standings
             | Query::WaitingByUser(_) => &self.reader,
         };
-        let policy = self.policy;
+        let policies = self.policies.clone();
         let task = move |connection: &Connection| {
-            connection::read(connection, |tx| ready(engine::read(tx, policy, &query)))
+            connection::read(connection, |tx| ready(engine::read(tx, &policies, &query)))
         };
         thread.call(task).boxed()
     }

@@ -1,6 +1,7 @@
 //! What only a store in a file promises: it survives its process, and belongs to one process at a time.
 #![expect(clippy::unwrap_used, reason = "test code, also outside of the test functions")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
@@ -11,7 +12,7 @@ use muster_domain::{JobSpec, ReportKind, Span, Status};
 use muster_store::compliance::Stage;
 use muster_store::compliance::band::membership;
 use muster_store::compliance::stage::memory;
-use muster_store::engine::{Policy, PolicyName};
+use muster_store::engine::{Policies, Policy, PolicyName, Pool};
 use muster_store::{Command, EventFilter, Outcome, StoreError, StoreExt};
 use muster_store_sqlite::SqliteStore;
 
@@ -23,9 +24,9 @@ fn open(path: &Path) -> Stage {
     open_with(path, Policy::default())
 }
 
-fn open_with(path: &Path, policy: Policy) -> Stage {
+fn open_with(path: &Path, policies: impl Into<Policies>) -> Stage {
     let _nobody_forks = FORK.lock();
-    Stage::new(Arc::new(SqliteStore::open(path, policy).unwrap()))
+    Stage::new(Arc::new(SqliteStore::open(path, policies).unwrap()))
 }
 
 #[test]
@@ -61,6 +62,37 @@ fn everything_survives_a_reopen() {
         let view = stage.store.job(running.id).await.unwrap().unwrap();
         assert_eq!(view.checkpoint.as_deref(), Some(bytes.as_slice()));
         assert_eq!(stage.status(done.id).await, Status::Done);
+        stage.check().await;
+    });
+}
+
+#[test]
+fn other_pools_rank_what_waits_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("muster.db");
+    let tags: BTreeSet<String> = BTreeSet::from(["gpu".to_owned()]);
+    let rank = async |stage: &Stage| {
+        let ranked = stage.one(Command::Rank { after: 0, limit: 100 }).await.unwrap();
+        assert!(matches!(ranked, Outcome::Ranked { next: None }));
+    };
+    block_on(async {
+        let stage = open(&path);
+        let mut jobs = Vec::new();
+        for (priority, tags) in
+            [(0, tags.clone()), (0, BTreeSet::new()), (5, tags.clone()), (5, BTreeSet::new())]
+        {
+            jobs.push(stage.submit(JobSpec { priority, tags, ..JobSpec::shell("x") }).await.id);
+        }
+        rank(&stage).await;
+        stage.store.close().await;
+        drop(stage);
+
+        let pool = Pool { name: "gpu".to_owned(), tags, policy: Policy::named(PolicyName::Fifo) };
+        let stage = open_with(&path, Policies::new(Policy::default(), vec![pool]).unwrap());
+        rank(&stage).await;
+        for expected in [0, 2, 3, 1] {
+            assert_eq!(stage.claim().await.unwrap().id, jobs[expected], "the pool by age, then the others");
+        }
         stage.check().await;
     });
 }

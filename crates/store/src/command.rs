@@ -9,7 +9,7 @@ use muster_domain::{
     Worker, WorkerId,
 };
 
-use muster_planner::policy::{Allowance, Cause};
+use muster_planner::policy::{Allowances, Cause};
 
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
 
@@ -92,7 +92,7 @@ pub struct Sweep {
 }
 
 /// One pass of the planner over the gangs that wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanPass {
     pub timeouts: Timeouts,
     /// Since when workers could have claimed; a reservation is not overdue before that counts.
@@ -101,8 +101,8 @@ pub struct PlanPass {
     pub limit: usize,
     /// Whether to look ahead for what does not fit: stop others for it, or keep room.
     pub look: bool,
-    /// What stops may waste that priority does not demand.
-    pub allowance: Allowance,
+    /// What stops may waste that priority does not demand, in each pool.
+    pub allowances: Allowances,
 }
 
 /// What a pass of the planner did.
@@ -118,7 +118,7 @@ pub struct PlanSummary {
     /// Workers that keep room.
     pub keeping: u32,
     /// What is left of what stops may waste.
-    pub allowance: Allowance,
+    pub allowances: Allowances,
     /// When a reservation can become overdue or a pause before a new round ends.
     pub next_due: Option<Timestamp>,
 }

@@ -19,7 +19,7 @@ pub mod store;
 pub mod tx;
 pub mod webhooks;
 
-pub use muster_planner::policy::Allowance;
+pub use muster_planner::policy::{Allowance, Allowances};
 
 pub use command::{
     Answer, Applied, Ask, Claimed, Command, Content, DrainCause, GangNote, GangStep, HeartbeatReply, Input,

@@ -395,6 +395,7 @@ mod tests {
         let room = KeptRoom {
             unit: Unit::Job(JobId::from_random([1; 16])),
             priority: 5,
+            pool: muster_domain::PoolAt::default(),
             rank: 77,
             seq: 10,
             tasks: 1,

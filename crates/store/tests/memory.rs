@@ -12,7 +12,8 @@ fn fresh() -> Arc<dyn Store> {
 }
 
 fn on_a_fresh_store(scenario: Scenario) {
-    futures::executor::block_on(scenario.run(fresh()));
+    let store = Arc::new(MemoryStore::new(scenario.policies()));
+    futures::executor::block_on(scenario.run(store));
 }
 
 muster_store::compliance_suite!(on_a_fresh_store);

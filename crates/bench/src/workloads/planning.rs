@@ -15,7 +15,7 @@ use muster_domain::{
     ReportKind, Resources, Span, Timestamp, Worker, WorkerId, WorkerStatus,
 };
 use muster_store::{
-    Allowance, Ask, Command, NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Report, Store, Submit,
+    Allowances, Ask, Command, NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Report, Store, Submit,
 };
 use tokio::runtime;
 
@@ -184,7 +184,7 @@ impl Crowd<'_> {
                     listening_since: now(),
                     limit: 100,
                     look: act == Act::Look,
-                    allowance: Allowance::default(),
+                    allowances: Allowances::default(),
                 };
                 let begun = Instant::now();
                 let outcomes = self.apply(vec![Command::Plan(pass)]).await?;

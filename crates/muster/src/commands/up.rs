@@ -60,7 +60,7 @@ fn installation(up: &UpSettings) -> anyhow::Result<Installation> {
         server: up.scheduler.server_config(),
         store: StoreSettings {
             choice,
-            policy: up.scheduler.policy(),
+            policies: up.scheduler.policies(),
             pool_size: usize::from(up.scheduler.pg_pool_size),
         },
         listen: up.scheduler.socket(),

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use muster_client::{Client, ServiceTransport};
 use muster_server::settings::StoreChoice;
 use muster_server::{RunningServer, Server, ServerConfig, ServerError};
-use muster_store::engine::Policy;
+use muster_store::engine::Policies;
 use muster_worker_agent::{ExitSummary, GpuOffer, Shutdown, WorkerConfig, WorkerError};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -74,7 +74,8 @@ impl Embedded {
         let mut worker = worker_config(&data_dir);
         worker.offer_gpus(&GpuOffer::Found, 0);
         worker.timing.shutdown = Duration::ZERO;
-        let store = StoreSettings { choice: StoreChoice::Memory, policy: Policy::default(), pool_size: 0 };
+        let store =
+            StoreSettings { choice: StoreChoice::Memory, policies: Policies::default(), pool_size: 0 };
         let mut started = Self::start(Installation {
             server: ServerConfig { data_dir, ..ServerConfig::default() },
             store,

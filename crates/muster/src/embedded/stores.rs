@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use muster_server::settings::StoreChoice;
-use muster_store::engine::Policy;
+use muster_store::engine::Policies;
 use muster_store::{MemoryStore, Store};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
 use muster_store_sqlite::SqliteStore;
@@ -13,7 +13,7 @@ use muster_store_sqlite::SqliteStore;
 #[derive(Debug, Clone)]
 pub(crate) struct StoreSettings {
     pub(crate) choice: StoreChoice,
-    pub(crate) policy: Policy,
+    pub(crate) policies: Policies,
     /// Connections to a database server.
     pub(crate) pool_size: usize,
 }
@@ -21,21 +21,21 @@ pub(crate) struct StoreSettings {
 impl StoreSettings {
     pub(super) async fn open(self) -> anyhow::Result<Arc<dyn Store>> {
         match self.choice {
-            StoreChoice::Memory => Ok(Arc::new(MemoryStore::new(self.policy))),
+            StoreChoice::Memory => Ok(Arc::new(MemoryStore::new(self.policies))),
             StoreChoice::Sqlite(path) => {
                 let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
                 if let Some(directory) = directory {
                     std::fs::create_dir_all(directory)
                         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
                 }
-                let store = SqliteStore::open(&path, self.policy)
+                let store = SqliteStore::open(&path, self.policies)
                     .with_context(|| format!("cannot open the database {}", path.display()))?;
                 Ok(Arc::new(store))
             }
             StoreChoice::Postgres(url) => {
                 let options = PostgresOptions { pool_size: self.pool_size, ..PostgresOptions::default() };
                 // The URL may hold a password, so that the message does not.
-                let store = PostgresStore::connect(&url, options, self.policy)
+                let store = PostgresStore::connect(&url, options, self.policies)
                     .await
                     .context("cannot connect to the database of --db-url")?;
                 Ok(Arc::new(store))

@@ -255,7 +255,7 @@ mod tests {
     use muster_protocol::SubmitRequest;
     use muster_server::ServerConfig;
     use muster_server::settings::StoreChoice;
-    use muster_store::engine::Policy;
+    use muster_store::engine::Policies;
 
     use super::*;
     use crate::embedded::{Embedded, Installation, StoreSettings};
@@ -277,7 +277,8 @@ mod tests {
 
     /// A scheduler without a worker.
     async fn scheduler(directory: &tempfile::TempDir) -> Embedded {
-        let store = StoreSettings { choice: StoreChoice::Memory, policy: Policy::default(), pool_size: 0 };
+        let store =
+            StoreSettings { choice: StoreChoice::Memory, policies: Policies::default(), pool_size: 0 };
         let server = ServerConfig { data_dir: directory.path().to_owned(), ..ServerConfig::default() };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         Embedded::start(Installation { server, store, listen, worker: None }).await.unwrap()

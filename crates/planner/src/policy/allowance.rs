@@ -4,7 +4,9 @@
 //! worth at the most is saved up; one stop that costs more than a day's worth is possible where all of it is
 //! there, so that nothing is too large to be stopped for ever.
 
-use muster_domain::{Span, Timestamp};
+use std::collections::BTreeMap;
+
+use muster_domain::{PoolAt, Span, Timestamp};
 
 /// A day's worth of waste can be saved up.
 const SAVED_UP: Span = Span::from_secs(24 * 3600);
@@ -39,6 +41,20 @@ impl Allowance {
 
     pub const fn spend(&mut self, cost: u64) {
         self.left = self.left.saturating_sub(cost);
+    }
+}
+
+/// What may still be wasted in each pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowances(BTreeMap<PoolAt, Allowance>);
+
+impl Allowances {
+    pub fn of(&self, pool: PoolAt) -> Allowance {
+        self.0.get(&pool).copied().unwrap_or_default()
+    }
+
+    pub fn of_mut(&mut self, pool: PoolAt) -> &mut Allowance {
+        self.0.entry(pool).or_default()
     }
 }
 

@@ -9,7 +9,7 @@ use super::{given, tried};
 use crate::case::{Case, Trial};
 use crate::gang::GangCandidate;
 use crate::outlook::{Sight, Waiting, outlook};
-use crate::policy::{Allowance, LAST, with_priority};
+use crate::policy::{Allowances, LAST, with_priority};
 
 /// Priorities that are tried.
 const TRIED: usize = 16;
@@ -54,7 +54,7 @@ fn priority(case: &Case, trial: &Trial<'_>, closed: &[&KeptRoom]) -> Option<Sugg
     above.into_iter().take(TRIED).find_map(|to| {
         let mut changed = trial.clone();
         changed.unit.priority = to;
-        changed.unit.rank = with_priority(case.policy.name, case.unit.rank, from, to);
+        changed.unit.rank = with_priority(case.policy().name, case.unit.rank, from, to);
         if let Some(workers) = changed.place() {
             let passed: BTreeSet<Unit> = closed.iter().map(|room| room.unit).collect();
             let before = passed.into_iter().collect();
@@ -77,9 +77,9 @@ fn stops(case: &Case, changed: &Trial<'_>) -> Option<Vec<Unit>> {
         workers: &case.workers,
         occupants: &case.occupants,
         ledger: None,
-        allowance: Allowance::default(),
+        allowances: &Allowances::default(),
     };
-    let found = outlook(sight, &[waiting], case.policy, case.now);
+    let found = outlook(sight, &[waiting], &case.policies, case.now);
     let stops: Vec<Unit> = found.stops.iter().map(|stop| stop.victim).collect();
     (!stops.is_empty()).then_some(stops)
 }

@@ -133,6 +133,7 @@ impl Cluster {
         }
         let occupant = |job: &Running| {
             (places[job.node] != usize::MAX).then(|| Occupant {
+                pool: muster_domain::PoolAt::default(),
                 worker: places[job.node],
                 held: job.need.resources.clone(),
                 devices: job.grant.clone(),
@@ -170,12 +171,12 @@ impl Cluster {
         let limits: Vec<u32> = self.gates.iter().map(Gate::left).collect();
         match unit.unit {
             Unit::Gang(_) => {
-                !place_gangs(&workers, &limits, ledger.as_ref(), &[unit], &policy::Policy::default())
+                !place_gangs(&workers, &limits, ledger.as_ref(), &[unit], &policy::Policies::default())
                     .is_empty()
             }
             Unit::Job(id) => {
                 let candidates = vec![single(id, unit)];
-                !place(&View { workers, candidates, limits, ledger }, &policy::Policy::default()).is_empty()
+                !place(&View { workers, candidates, limits, ledger }, &policy::Policies::default()).is_empty()
             }
         }
     }
@@ -185,6 +186,7 @@ fn single(id: JobId, unit: GangCandidate) -> Candidate {
     Candidate {
         id,
         priority: unit.priority,
+        pool: unit.pool,
         rank: unit.rank,
         seq: unit.seq,
         requirement: unit.requirement,
@@ -240,6 +242,7 @@ fn kept() -> impl Strategy<Value = KeptRoom> {
         |(unit, priority, seq, until, spare, spare_slots)| KeptRoom {
             unit,
             priority,
+            pool: muster_domain::PoolAt::default(),
             rank: rank(priority),
             seq,
             tasks: 1,
@@ -287,6 +290,7 @@ fn unit() -> impl Strategy<Value = GangCandidate> {
                 least: tasks.saturating_sub(fewer).max(1),
                 per_worker: if gang { per_worker } else { 1 },
                 priority,
+                pool: muster_domain::PoolAt::default(),
                 rank: rank(priority),
                 seq: 10,
                 requirement,

@@ -138,9 +138,9 @@ impl Live<'_> {
         let never = Span::from_secs(u32::MAX);
         let timeouts =
             Timeouts { job_heartbeat: never, worker_stale: never, preempt: never, reservation: never };
-        let allowance = muster_planner::policy::Allowance::default();
+        let allowances = muster_planner::policy::Allowances::default();
         let pass =
-            PlanPass { timeouts, listening_since: Timestamp::default(), limit: 1000, look: true, allowance };
+            PlanPass { timeouts, listening_since: Timestamp::default(), limit: 1000, look: true, allowances };
         let applied = block_on(self.store.apply(now, vec![Command::Plan(pass)])).unwrap();
         let Some(Ok(Outcome::Planned(done))) = applied.answers.first() else { panic!("{applied:?}") };
         // Where kept room has changed, workers are woken to ask again.

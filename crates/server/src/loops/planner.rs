@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use muster_domain::{Requirement, ShapeId, Status, WorkerStatus};
 use muster_store::{
-    Allowance, Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
+    Allowances, Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
 };
 use tokio::time::Instant;
 
@@ -56,7 +56,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut seat = Seat::new(Role::Planner);
     let mut examined: Option<Instant> = None;
     let mut looks = Looks::default();
-    let mut allowance = Allowance::default();
+    let mut allowances = Allowances::default();
     let mut ranked = false;
     loop {
         let seen = app.hub.plan_mark();
@@ -67,12 +67,12 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             ranked = ranked || rank(app).await;
             let started = Instant::now();
             let look = looks.is_due();
-            match place(app, look, allowance).await {
+            match place(app, look, allowances.clone()).await {
                 Ok(summary) => {
-                    allowance = summary.allowance;
                     waiting = summary.waiting + summary.keeping;
                     app.metrics.room.stopped(summary.stopped);
                     pause = pause.min(until(app, &summary));
+                    allowances = summary.allowances;
                     let looked = look && summary.placed + summary.lapsed == 0;
                     if looked {
                         looks.note(started.elapsed());
@@ -125,13 +125,13 @@ async fn rank(app: &App) -> bool {
 }
 
 /// One pass over the gangs that wait.
-async fn place(app: &App, look: bool, allowance: Allowance) -> Result<PlanSummary, ApiError> {
+async fn place(app: &App, look: bool, allowances: Allowances) -> Result<PlanSummary, ApiError> {
     let pass = PlanPass {
         timeouts: app.config.timeouts,
         listening_since: app.health.listening_since(),
         limit: GANGS,
         look,
-        allowance,
+        allowances,
     };
     match app.batcher.submit_one(Command::Plan(pass)).await? {
         Outcome::Planned(summary) => Ok(summary),

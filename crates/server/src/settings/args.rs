@@ -9,9 +9,10 @@ use muster_domain::Span;
 use muster_domain::limits::Timeouts;
 use muster_logging::LogFormat;
 use muster_planner::Scoring;
-use muster_store::engine::Policy;
+use muster_store::engine::{Policies, Policy};
 
 use super::policy::PolicyArgs;
+use super::pools::PoolSettings;
 use super::values::{
     Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, positive, scoring,
 };
@@ -56,6 +57,9 @@ pub struct SchedulerArgs {
     pub scoring: Scoring,
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// What `[[pools]]` of the file says
+    #[arg(long, value_name = "TOML", hide = true, default_value = "")]
+    pub pools: PoolSettings,
     /// Silence of a running job after which it is taken from its worker
     #[arg(long, value_name = "TIME", env = "MUSTER_JOB_HEARTBEAT_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub job_heartbeat_timeout: Duration,
@@ -176,8 +180,8 @@ impl SchedulerArgs {
     }
 
     /// What the store is told about the order of work and about making room.
-    pub fn policy(&self) -> Policy {
-        Policy { scoring: self.scoring, ..self.policy.policy() }
+    pub fn policies(&self) -> Policies {
+        self.pools.over(Policy { scoring: self.scoring, ..self.policy.policy() })
     }
 
     /// How the server behaves.
@@ -217,7 +221,7 @@ impl SchedulerArgs {
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
-            policy: self.policy(),
+            policies: self.policies(),
             limits,
             ..ServerConfig::default()
         }

@@ -9,14 +9,16 @@ use std::path::Path;
 use clap::{ArgMatches, Command};
 
 use super::policy;
+use super::pools::PoolSettings;
 use crate::error::ServerError;
 
 /// Looked for in the current directory when no file is named.
 const DEFAULT_FILE: &str = "muster.toml";
 
-/// The section of a scheduler, and the one of its policy, which is read with it.
+/// The section of a scheduler, the one of its policy and its pools, which are read with it.
 const SCHEDULER: &str = "scheduler";
 const POLICY: &str = "policy";
+const POOLS: &str = "pools";
 
 /// Parses `arguments`, taking what neither they nor the environment say from the section of the file.
 pub fn matches(
@@ -49,14 +51,28 @@ pub fn apply_file(command: Command, section: &str, named: Option<&Path>) -> Resu
         Some(toml::Value::Table(values)) => apply(command, section, values).map_err(wrong)?,
         Some(_) => return Err(wrong(format!("{section} must be a section"))),
     };
-    match file.get(POLICY).filter(|_| section == SCHEDULER) {
-        None => Ok(command),
+    if section != SCHEDULER {
+        return Ok(command);
+    }
+    let command = match file.get(POLICY) {
+        None => command,
         Some(toml::Value::Table(values)) => {
             let values = as_flags(values).map_err(wrong)?;
-            apply(command, POLICY, &values).map_err(wrong)
+            apply(command, POLICY, &values).map_err(wrong)?
         }
-        Some(_) => Err(wrong(format!("{POLICY} must be a section"))),
+        Some(_) => return Err(wrong(format!("{POLICY} must be a section"))),
+    };
+    with_pools(command, &file, text).map_err(wrong)
+}
+
+/// The pools are no flag that people use, but go the way of one.
+fn with_pools(command: Command, file: &toml::Table, text: String) -> Result<Command, String> {
+    if file.contains_key("pool") {
+        return Err(format!("there is no section \"pool\"; did you mean [[{POOLS}]]?"));
     }
+    let Some(pools) = file.get(POOLS) else { return Ok(command) };
+    PoolSettings::read(pools)?;
+    Ok(command.mut_arg(POOLS, |argument| argument.default_value(text)))
 }
 
 /// The knobs of the policy by the names of their flags.
@@ -74,24 +90,30 @@ fn apply(mut command: Command, section: &str, values: &toml::Table) -> Result<Co
     for (key, value) in values {
         let id = key.replace('-', "_");
         let known = command.get_arguments().any(|argument| argument.get_id() == id.as_str());
-        if !known || id == "config" {
+        if !known || id == "config" || id == POOLS {
             return Err(format!("[{section}] has no setting {key:?}"));
         }
-        let text = match value {
-            toml::Value::String(text) => text.clone(),
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Float(number) => number.to_string(),
-            toml::Value::Boolean(flag) => flag.to_string(),
-            _ => return Err(format!("[{section}] {key} must be a text or a number")),
-        };
+        let text = text(value).ok_or_else(|| format!("[{section}] {key} must be a text or a number"))?;
         command = command.mut_arg(id, |argument| argument.default_value(text));
     }
     Ok(command)
 }
 
+/// A value as it would be written for a flag.
+pub(super) fn text(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(flag) => Some(flag.to_string()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Args as _, FromArgMatches as _};
+    use muster_domain::PoolAt;
 
     use super::*;
     use crate::settings::SchedulerArgs;
@@ -132,7 +154,8 @@ mod tests {
         let hours = |hours: u32| muster_domain::Span::from_secs(hours * 3600);
         let file = "[policy]\nname = \"easy\"\nfirst-service = \"2h\"\npin_after = \"48h\"\npreempt = \"off\"\n\
                     pinned_per_mille = 50\nleast_run = \"5m\"";
-        let policy = parse(file, &["--pin-after", "3h"]).unwrap().policy();
+        let policies = parse(file, &["--pin-after", "3h"]).unwrap().policies();
+        let policy = policies.at(PoolAt(0));
         assert_eq!((policy.name.as_str(), policy.preempt, policy.pinned_per_mille), ("easy", false, 50));
         assert_eq!((policy.first_service, policy.pin_after), (hours(2), hours(3)));
         assert_eq!(policy.least_run.as_micros(), 300_000_000);
@@ -141,7 +164,59 @@ mod tests {
         assert!(parse("[policy]\npinned_per_mille = 1001", &[]).unwrap_err().contains("1000"));
         assert!(parse("policy = 5", &[]).unwrap_err().contains("section"));
         let usual = muster_planner::policy::Policy { preempt_by_level: false, ..Default::default() };
-        assert_eq!(parse("", &[]).unwrap().policy(), usual);
+        assert_eq!(parse("", &[]).unwrap().policies(), usual.into());
+    }
+
+    #[test]
+    fn a_pool_has_the_usual_policy_but_for_what_it_says() {
+        let minutes = |minutes: u32| muster_domain::Span::from_secs(minutes * 60);
+        let file = "[policy]\nleast_run = \"5m\"\n[[pools]]\nname = \"batch\"\ntags = [\"cpu\", \"old\"]\n\
+                    policy = \"fifo\"\n[[pools]]\nname = \"gpu\"\ntags = [\"a100\"]\npin-after = \"48h\"\n\
+                    preempt_by_level = true\nwaste_per_mille = 9";
+        let policies = parse(file, &["--passing", "3m"]).unwrap().policies();
+        let (batch, gpu, usual) = (policies.at(PoolAt(0)), policies.at(PoolAt(1)), policies.at(PoolAt(2)));
+        assert_eq!([batch, gpu, usual].map(|policy| policy.name.as_str()), ["fifo", "muster", "muster"]);
+        for policy in [batch, gpu, usual] {
+            assert_eq!((policy.least_run, policy.pass_for), (minutes(5), minutes(3)));
+        }
+        assert_eq!((gpu.pin_after, gpu.preempt_by_level, gpu.waste_per_mille), (minutes(48 * 60), true, 9));
+        assert_eq!(
+            (usual.pin_after, usual.preempt_by_level, usual.waste_per_mille),
+            (minutes(1440), false, 40)
+        );
+        let tags = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(policies.pool_of(&tags(&["cpu", "old", "x"])), PoolAt(0));
+        assert_eq!(policies.pool_of(&tags(&["cpu"])), PoolAt(2));
+        assert_eq!(policies.named(PoolAt(1)).unwrap().name, "gpu");
+    }
+
+    #[test]
+    fn pools_that_cannot_be_meant_are_refused_with_the_reason() {
+        let pool = |text: &str| format!("[[pools]]\nname = \"x\"\n{text}\n");
+        let one = pool("tags = [\"a\"]");
+        let cases = [
+            (pool("tags = [\"a\"]\npolicy = \"eazy\""), "pool \"x\": name is \"eazy\": there is no policy"),
+            (format!("{one}{one}"), "two pools \"x\""),
+            (pool(""), "pool \"x\" has no tags"),
+            (pool("tags = []"), "pool \"x\" has no tags"),
+            (pool("tags = \"a\""), "list of texts"),
+            (pool("tags = [\"\"]"), "list of texts"),
+            (pool("tags = [\"a\"]\nprot = 5"), "no setting \"prot\""),
+            (pool("tags = [\"a\"]\npin_after = [1]"), "pin_after must be"),
+            (
+                format!("{one}[[pools]]\nname = \"y\"\ntags = [\"a\", \"b\"]"),
+                "pool \"y\" would never get a job",
+            ),
+            ("[[pools]]\ntags = [\"a\"]".to_owned(), "needs a name"),
+            ("[[pools]]\nname = 5".to_owned(), "must be a text"),
+            ("[pools]\nname = \"x\"".to_owned(), "[[pools]]"),
+            ("[[pool]]\nname = \"x\"".to_owned(), "[[pools]]"),
+            ("[scheduler]\npools = \"\"".to_owned(), "no setting \"pools\""),
+        ];
+        for (file, expected) in cases {
+            let wrong = parse(&file, &[]).unwrap_err();
+            assert!(wrong.contains(expected) && wrong.contains("muster.toml"), "{file}: {wrong}");
+        }
     }
 
     #[test]

@@ -5,12 +5,16 @@
 
 mod args;
 mod file;
+mod knobs;
 mod policy;
+mod pools;
 mod values;
 mod webhooks;
 
 pub use args::SchedulerArgs;
 pub use file::{apply_file, matches};
+pub use knobs::Knob;
 pub use policy::PolicyArgs;
+pub use pools::PoolSettings;
 pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice};
 pub use webhooks::WebhookArgs;

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use muster_domain::Span;
 use muster_planner::policy::{Policy, PolicyName};
 
+use super::knobs::as_span;
 use super::values::{any_duration, on_or_off, per_mille, policy_name};
 
 /// The key of each flag under `[policy]`, and the flag.
@@ -79,7 +79,7 @@ pub struct PolicyArgs {
 
 impl PolicyArgs {
     pub(super) fn policy(&self) -> Policy {
-        let span = |time: Duration| Span::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let span = as_span;
         Policy {
             name: self.name,
             first_service: span(self.first_service),

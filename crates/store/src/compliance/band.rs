@@ -7,7 +7,7 @@ use muster_domain::{
     Caller, GangId, GangMembership, Job, JobId, JobSpec, ReportKind, Resources, Status, Timestamp,
 };
 
-use muster_planner::policy::Allowance;
+use muster_planner::policy::Allowances;
 
 use super::Stage;
 use crate::command::{Command, NewJob, Outcome, PlanPass, PlanSummary};
@@ -46,21 +46,21 @@ impl Stage {
     }
 
     pub async fn plan_since(&self, listening_since: Timestamp) -> PlanSummary {
-        self.plan_pass(listening_since, false, Allowance::default()).await
+        self.plan_pass(listening_since, false, Allowances::default()).await
     }
 
     /// A pass that looks ahead for what does not fit.
     pub async fn look(&self) -> PlanSummary {
-        self.look_with(Allowance::default()).await
+        self.look_with(Allowances::default()).await
     }
 
     /// The same with what is left for stops.
-    pub async fn look_with(&self, allowance: Allowance) -> PlanSummary {
-        self.plan_pass(Timestamp::default(), true, allowance).await
+    pub async fn look_with(&self, allowances: Allowances) -> PlanSummary {
+        self.plan_pass(Timestamp::default(), true, allowances).await
     }
 
-    async fn plan_pass(&self, listening_since: Timestamp, look: bool, allowance: Allowance) -> PlanSummary {
-        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 100, look, allowance };
+    async fn plan_pass(&self, listening_since: Timestamp, look: bool, allowances: Allowances) -> PlanSummary {
+        let pass = PlanPass { timeouts: Timeouts::default(), listening_since, limit: 100, look, allowances };
         match self.one(Command::Plan(pass)).await.unwrap() {
             Outcome::Planned(summary) => summary,
             other => panic!("{other:?}"),

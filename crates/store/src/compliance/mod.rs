@@ -22,6 +22,7 @@ pub mod leases;
 pub mod lists;
 pub mod outlook;
 pub mod parity;
+pub mod pools;
 pub mod quotas;
 pub mod reclaim;
 pub mod rules;
@@ -38,7 +39,7 @@ pub mod workers;
 pub use stage::{Scenario, Stage};
 
 /// Turns every scenario into a test. `$run` takes a [`Scenario`](crate::compliance::Scenario), makes a
-/// fresh store, and drives the scenario to its end.
+/// fresh store with the policies that it wants, and drives the scenario to its end.
 #[macro_export]
 macro_rules! compliance_suite {
     ($run:ident) => {
@@ -61,6 +62,13 @@ macro_rules! compliance_suite {
                 an_edit_of_the_priority_moves_a_job, who_has_waited_for_very_long_is_pinned_and_goes_first,
                 no_more_than_a_tenth_of_the_pool_is_pinned, a_gang_of_any_size_may_be_the_one_that_is_pinned,
                 what_is_cancelled_is_no_longer_pinned, ranks_that_another_policy_wrote_are_written_anew,
+            }
+            pools {
+                each_pool_has_the_order_of_its_policy, what_holds_up_its_pool_holds_up_no_other,
+                guests_go_behind_the_jobs_of_a_pool, nobody_of_a_pool_is_stopped_for_a_guest,
+                levels_and_their_stops_are_those_of_the_pool,
+                what_a_pool_has_pinned_is_measured_by_its_workers,
+                an_owner_takes_back_from_another_pool_what_it_lent,
             }
             dependencies {
                 no_dependencies_is_pending, dependencies_start_blocked_and_round_trip, claim_skips_blocked,
@@ -187,7 +195,7 @@ macro_rules! compliance_suite {
             $(
                 #[test]
                 fn $name() {
-                    super::$run($crate::compliance::Scenario::new(|stage| {
+                    super::$run($crate::compliance::Scenario::new(stringify!($topic), |stage| {
                         Box::pin(async move { $crate::compliance::$topic::$name(&stage).await; stage.check().await; })
                     }));
                 }

@@ -337,7 +337,7 @@ impl World {
             listening_since: Timestamp::from_micros(since),
             limit: usize::from(a % 3) + 1,
             look: a.is_multiple_of(2),
-            allowance: muster_planner::policy::Allowance::default(),
+            allowances: muster_planner::policy::Allowances::default(),
         }
     }
 

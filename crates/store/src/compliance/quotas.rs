@@ -176,7 +176,7 @@ fn pass() -> PlanPass {
         listening_since: muster_domain::Timestamp::default(),
         limit: 100,
         look: true,
-        allowance: muster_planner::policy::Allowance::default(),
+        allowances: muster_planner::policy::Allowances::default(),
     }
 }
 

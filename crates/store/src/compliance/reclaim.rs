@@ -1,9 +1,9 @@
 //! Stops that priority does not demand: work that borrows stops for work of a queue that owns, and what has had
 //! much service for what has had less, within a budget.
 
-use muster_domain::{EventKind, Job, JobSpec, ReportKind, Span, Status, Unit};
+use muster_domain::{EventKind, Job, JobSpec, PoolAt, ReportKind, Span, Status, Unit};
 
-use muster_planner::policy::Allowance;
+use muster_planner::policy::Allowances;
 
 use super::Stage;
 use super::band::membership;
@@ -182,20 +182,20 @@ pub async fn stops_that_priority_does_not_demand_have_a_budget(stage: &Stage) {
     stage.submit(queued("a", 20)).await;
     // Nothing is left after one that cost more than a day's worth.
     let now = stage.now();
-    let mut spent = Allowance::default();
-    spent.fill(8, 40, now);
-    spent.spend(u64::MAX);
+    let (mut spent, only) = (Allowances::default(), PoolAt::default());
+    spent.of_mut(only).fill(8, 40, now);
+    spent.of_mut(only).spend(u64::MAX);
     let summary = stage.look_with(spent).await;
-    assert_eq!((summary.stopped.all(), summary.allowance.left()), (0, 0));
+    assert_eq!((summary.stopped.all(), summary.allowances.of(only).left()), (0, 0));
     let urgent = stage.submit(JobSpec { priority: 1, ..queued("b", 10) }).await;
-    assert_eq!(stage.look_with(summary.allowance).await.stopped.all(), 0, "b has no quota left");
+    assert_eq!(stage.look_with(summary.allowances.clone()).await.stopped.all(), 0, "b has no quota left");
     stage.cancel(urgent.id).await.unwrap();
     let urgent = stage.submit(JobSpec { priority: 1, ..needing(10) }).await;
-    assert_eq!(stage.look_with(summary.allowance).await.stopped.priority, 1, "priority needs none");
+    assert_eq!(stage.look_with(summary.allowances.clone()).await.stopped.priority, 1, "priority needs none");
     stage.cancel(urgent.id).await.unwrap();
-    let mut later = summary.allowance;
-    later.fill(8, 40, now + Span::from_secs(3600));
-    let summary = stage.look_with(later).await;
+    let mut later = summary.allowances;
+    later.of_mut(only).fill(8, 40, now + Span::from_secs(3600));
+    let summary = stage.look_with(later.clone()).await;
     assert_eq!(summary.stopped.quota, 1, "beside the one that stops already");
-    assert!(summary.allowance.left() < later.left());
+    assert!(summary.allowances.of(only).left() < later.of(only).left());
 }

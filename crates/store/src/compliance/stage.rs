@@ -10,7 +10,10 @@ use muster_domain::{
     Caller, Event, Exit, Explanation, Job, JobId, JobSpec, Lease, Reason, Rejection, ReportKind, Resources,
     Span, Status, Timestamp, Worker, WorkerId, WorkerStatus, invariants,
 };
+use muster_planner::policy::Policies;
 use muster_planner::{Held, Ledger};
+
+use super::pools;
 
 use crate::command::{
     Answer, Ask, Claimed, Command, NewJob, Outcome, Report, Submit, Submitted, Sweep, SweepSummary,
@@ -21,17 +24,29 @@ use crate::store::{Store, StoreExt};
 /// Where the clock starts: a round time, far from zero.
 const START: i64 = 1_700_000_000_000_000;
 
+type Body = Box<dyn FnOnce(Stage) -> BoxFuture<'static, ()> + Send>;
+
 /// One test of the suite.
-pub struct Scenario(Box<dyn FnOnce(Stage) -> BoxFuture<'static, ()> + Send>);
+pub struct Scenario {
+    policies: Policies,
+    body: Body,
+}
 
 impl Scenario {
-    pub fn new(body: impl FnOnce(Stage) -> BoxFuture<'static, ()> + Send + 'static) -> Self {
-        Self(Box::new(body))
+    /// One of a topic; those about pools have some.
+    pub fn new(topic: &str, body: impl FnOnce(Stage) -> BoxFuture<'static, ()> + Send + 'static) -> Self {
+        let policies = if topic == "pools" { pools::policies() } else { Policies::default() };
+        Self { policies, body: Box::new(body) }
     }
 
-    /// Runs the scenario on a fresh store.
+    /// The policies that its store must have.
+    pub fn policies(&self) -> Policies {
+        self.policies.clone()
+    }
+
+    /// Runs the scenario on a fresh store with its policies.
     pub async fn run(self, store: Arc<dyn Store>) {
-        (self.0)(Stage::new(store)).await;
+        (self.body)(Stage::new(store)).await;
     }
 }
 

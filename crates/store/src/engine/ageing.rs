@@ -1,14 +1,14 @@
 //! Ageing in the running scheduler: who has waited for very long is pinned, and goes first in its priority.
 //!
-//! Guarantees: by the rules of [`muster_planner::policy`], as on the board; what is pinned holds no more than its
-//! part of the pool, but one may always be; what cannot start at all, or may not by the gates of its queue, is
+//! Guarantees: by the rules of [`muster_planner::policy`], as on the board; what is pinned of a pool holds no more
+//! than its part of the workers of that pool, but one may always be; what cannot start at all, or may not by the gates of its queue, is
 //! not pinned and does not count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{GangId, Job, JobId, Shape, Timestamp, Worker};
+use muster_domain::{GangId, Job, JobId, PoolAt, Shape, Timestamp, Worker};
+use muster_planner::policy::{Policies, Policy};
 
-use super::Policy;
 use super::gates::{Gates, Look};
 use super::plan::is_eligible;
 use super::work::Work;
@@ -22,18 +22,14 @@ const LINES: usize = 1_024;
 const AT_ONCE: usize = 16;
 
 /// Pins and unpins what is due; whether anything was.
-pub(super) async fn apply<T: Tx>(
-    work: &mut Work<'_, T>,
-    policy: Policy,
-    pass: PlanPass,
-) -> Result<bool, StoreError> {
-    if !policy.is_fair() {
+pub(super) async fn apply<T: Tx>(work: &mut Work<'_, T>, pass: &PlanPass) -> Result<bool, StoreError> {
+    let (policies, now) = (work.policies, work.now);
+    if !policies.all().any(|pool| policies.at(pool).is_fair()) {
         return Ok(false);
     }
-    let now = work.now;
-    let (pinned, over): (Vec<Job>, Vec<Job>) =
-        work.tx.pinned_jobs().await?.into_iter().partition(|job| policy.is_pinned(job, now));
-    let chosen = choose(work, policy, pass, &pinned).await?;
+    let known = work.tx.pinned_jobs().await?.into_iter().filter(|job| policies.of(job).is_fair());
+    let (pinned, over): (Vec<Job>, Vec<Job>) = known.partition(|job| policies.of(job).is_pinned(job, now));
+    let chosen = choose(work, pass, &pinned).await?;
     let over: Vec<JobId> = over.iter().map(|job| job.id).collect();
     let due = chosen.iter().chain(&over).copied();
     work.lock_whole(due.clone()).await?;
@@ -51,31 +47,30 @@ pub(super) async fn apply<T: Tx>(
 /// first can be among them: the others go behind it anyway.
 async fn choose<T: Tx>(
     work: &mut Work<'_, T>,
-    policy: Policy,
-    pass: PlanPass,
+    pass: &PlanPass,
     pinned: &[Job],
 ) -> Result<Vec<JobId>, StoreError> {
-    let now = work.now;
+    let (policies, now) = (work.policies, work.now);
     let mut aged: Vec<Job> = work.tx.line_heads(LINES).await?;
     let gangs = work.tx.waiting_gangs(pass.limit).await?;
     aged.extend(gangs.into_iter().map(|WaitingGang { first, .. }| first));
-    aged.retain(|job| !job.pinned && is_aged(policy, job, now));
+    aged.retain(|job| !job.pinned && is_aged(policies.of(job), job, now));
     if aged.is_empty() {
         return Ok(Vec::new());
     }
-    aged.sort_unstable_by_key(|job| (job.rank, job.seq));
+    aged.sort_unstable_by_key(|job| (policies.pool_of(&job.spec.tags), job.rank, job.seq));
     let shapes: Vec<Shape> = aged.iter().chain(pinned).map(|job| job.spec.shape()).collect();
     let gates = Gates::read(work, shapes.iter(), Look::Peek).await?;
     let mut workers = work.tx.workers().await?;
     workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
     let counts = |job: &&Job| job.running_since().is_some() || gates.is_open(&job.spec.shape());
-    let mut pool = Pool::of(policy, &workers, pinned.iter().filter(counts));
+    let mut pools = Pools::of(policies, &workers, pinned.iter().filter(counts));
     let able = aged.iter().filter(|job| gates.is_open(&job.spec.shape()) && is_possible(job, &workers));
-    Ok(able.filter(|job| pool.take(job)).take(AT_ONCE).map(|job| job.id).collect())
+    Ok(able.filter(|job| pools.take(job)).take(AT_ONCE).map(|job| job.id).collect())
 }
 
-fn is_aged(policy: Policy, job: &Job, now: Timestamp) -> bool {
-    let since = job.waiting_since().filter(|since| *since <= now);
+fn is_aged(policy: &Policy, job: &Job, now: Timestamp) -> bool {
+    let since = job.waiting_since().filter(|since| policy.is_fair() && *since <= now);
     since.is_some_and(|since| policy.aged_at(since, job.waited, job.served) <= now)
 }
 
@@ -89,43 +84,56 @@ fn is_possible(job: &Job, workers: &[Worker]) -> bool {
     fits * u64::from(most) >= u64::from(least)
 }
 
-/// What there is and what pinned work holds or waits for: of GPUs, and of thousandths of cores.
-struct Pool {
-    policy: Policy,
+/// What there is in each pool and what pinned work holds or waits for.
+struct Pools<'p> {
+    policies: &'p Policies,
+    rooms: BTreeMap<PoolAt, Room>,
+}
+
+/// Of GPUs, and of thousandths of cores.
+#[derive(Default)]
+struct Room {
     total: [u64; 2],
     pinned: [u64; 2],
 }
 
-impl Pool {
-    fn of<'a>(policy: Policy, workers: &[Worker], pinned: impl Iterator<Item = &'a Job>) -> Self {
-        let mut pool = Self { policy, total: [0; 2], pinned: [0; 2] };
-        for worker in workers {
-            let slots = u64::from(worker.slots.unwrap_or(0)) * 1000;
-            pool.total[0] += worker.resources.gpus;
-            // A worker that says nothing about cores has one for each slot.
-            pool.total[1] += worker.resources.cpu_millis.max(slots);
+impl<'p> Pools<'p> {
+    fn of<'a>(policies: &'p Policies, workers: &[Worker], pinned: impl Iterator<Item = &'a Job>) -> Self {
+        let mut rooms: BTreeMap<PoolAt, Room> = BTreeMap::new();
+        for pool in policies.all() {
+            let room = rooms.entry(pool).or_default();
+            for worker in workers.iter().filter(|worker| policies.has(pool, &worker.tags)) {
+                let slots = u64::from(worker.slots.unwrap_or(0)) * 1000;
+                room.total[0] += worker.resources.gpus;
+                // A worker that says nothing about cores has one for each slot.
+                room.total[1] += worker.resources.cpu_millis.max(slots);
+            }
         }
+        let mut pools = Self { policies, rooms };
         let mut gangs: BTreeSet<GangId> = BTreeSet::new();
         for job in pinned {
             if job.spec.gang.as_ref().is_none_or(|gang| gangs.insert(gang.id)) {
-                let (kind, size) = pool.size(job);
-                pool.pinned[kind] += size;
+                let (room, _, kind, size) = pools.room(job);
+                room.pinned[kind] += size;
             }
         }
-        pool
+        pools
     }
 
-    fn size(&self, job: &Job) -> (usize, u64) {
-        let service = self.policy.size_of(job);
-        (usize::from(service.one != 1), service.size)
+    /// The pool of a job with its policy, and what the job takes there of which kind.
+    fn room(&mut self, job: &Job) -> (&mut Room, &'p Policy, usize, u64) {
+        let pool = self.policies.pool_of(&job.spec.tags);
+        let policy = self.policies.at(pool);
+        let service = policy.size_of(job);
+        (self.rooms.entry(pool).or_default(), policy, usize::from(service.one != 1), service.size)
     }
 
     /// Counts a job as pinned, if it may be.
     fn take(&mut self, job: &Job) -> bool {
-        let (kind, size) = self.size(job);
-        let may = self.policy.may_pin(self.pinned[kind], size, self.total[kind]);
+        let (room, policy, kind, size) = self.room(job);
+        let may = policy.may_pin(room.pinned[kind], size, room.total[kind]);
         if may {
-            self.pinned[kind] += size;
+            room.pinned[kind] += size;
         }
         may
     }

@@ -13,7 +13,7 @@ use muster_planner::{Candidate, Devices, View, WorkerView, place};
 use super::devices;
 use super::gates::{Gates, Look};
 use super::work::Work;
-use super::{Answers, Policy, pick};
+use super::{Answers, Policies, pick};
 use crate::command::{Ask, Claimed, Command, Input, Outcome};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -31,7 +31,6 @@ const PASSING_DEPTH: u32 = 64;
 /// Answers every claim of the batch in one pass.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    policy: Policy,
     commands: &[Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
@@ -46,15 +45,15 @@ pub(crate) async fn apply<T: Tx>(
     hand_out_again(work, &asks, &mut desk).await?;
     hand_out_reserved(work, &mut desk).await?;
     let Offer { jobs, gates } = offer(work, &mut desk.workers).await?;
-    let now = work.now;
-    let candidates = jobs.iter().map(|job| candidate(job, &gates, now)).collect();
+    let (policies, now) = (work.policies, work.now);
+    let candidates = jobs.iter().map(|job| candidate(job, &gates, policies, now)).collect();
     let view = View {
         candidates,
         workers: desk.workers.clone(),
         limits: gates.limits.clone(),
         ledger: gates.ledger().cloned(),
     };
-    for placement in place(&view, &policy) {
+    for placement in place(&view, policies) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
         let (key, devices) = (desk.key(placement.worker), placement.devices);
@@ -159,11 +158,12 @@ fn peers(job: &Job, rounds: &HashMap<GangId, Vec<Job>>) -> Vec<Job> {
     tasks.filter(together).cloned().collect()
 }
 
-fn candidate(job: &Job, gates: &Gates, now: Timestamp) -> Candidate {
+fn candidate(job: &Job, gates: &Gates, policies: &Policies, now: Timestamp) -> Candidate {
     let shape = job.spec.shape();
     Candidate {
         id: job.id,
         priority: job.spec.priority,
+        pool: policies.pool_of(&job.spec.tags),
         rank: job.rank,
         seq: job.seq,
         limits: gates.of(&shape),

@@ -35,7 +35,7 @@ mod workers;
 pub use read::read;
 
 use muster_domain::Timestamp;
-pub use muster_planner::policy::{Policy, PolicyName};
+pub use muster_planner::policy::{Policies, Policy, PolicyName, Pool};
 
 use crate::command::{Answer, Applied, Command};
 use crate::error::StoreError;
@@ -76,12 +76,12 @@ impl Answers {
 /// Applies a batch inside `tx` and answers each command. The backend commits afterwards.
 pub async fn apply<T: Tx>(
     tx: &mut T,
-    policy: Policy,
+    policies: &Policies,
     now: Timestamp,
     commands: &[Command],
 ) -> Result<Applied, StoreError> {
     let mut answers = Answers::new(commands.len());
-    let mut work = Work::new(tx, policy, now);
+    let mut work = Work::new(tx, policies, now);
     settle::lock_in_order(&mut work, commands).await?;
     workers::apply(&mut work, commands, &mut answers).await?;
     named::apply(&mut work, commands, &mut answers).await?;
@@ -94,9 +94,9 @@ pub async fn apply<T: Tx>(
     work.flush_workers().await?;
     submit::apply(&mut work, commands, &mut answers).await?;
     work.flush().await?;
-    plan::apply(&mut work, policy, commands, &mut answers).await?;
+    plan::apply(&mut work, commands, &mut answers).await?;
     settle::dependants(&mut work).await?;
-    claim::apply(&mut work, policy, commands, &mut answers).await?;
+    claim::apply(&mut work, commands, &mut answers).await?;
     work.flush().await?;
     webhooks::apply(&mut work, commands, &mut answers).await?;
     history::learn(&mut work).await?;

@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, QueueName, Shape, ShapeId, Timestamp, Trigger,
-    Unit, WorkerId,
+    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, PoolAt, QueueName, Shape, ShapeId, Timestamp,
+    Trigger, Unit, WorkerId,
 };
 use muster_planner::policy::Cause;
 use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook, size};
 
-use super::Policy;
+use super::Policies;
 use super::claim::with_usage;
 use super::devices;
 use super::gates::{Gates, Look};
@@ -24,7 +24,7 @@ use crate::command::{PlanPass, PlanSummary};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
-/// The most units that are considered in one look.
+/// The most units of a pool that are considered in one look.
 const UNITS: usize = 16;
 
 /// A unit that waits, with what the gates before it ask for.
@@ -36,7 +36,8 @@ pub(super) struct Blocked {
 
 impl Blocked {
     /// `first` is the job, or the first task of the gang.
-    pub(super) fn new(unit: GangCandidate, first: &Job, policy: Policy, now: Timestamp) -> Self {
+    pub(super) fn new(unit: GangCandidate, first: &Job, policies: &Policies, now: Timestamp) -> Self {
+        let policy = policies.at(unit.pool);
         // Who has waited for very long counts as one that has had nothing.
         let level = if policy.is_pinned(first, now) { 0 } else { policy.level_of(first, now) };
         let waiting = Waiting { unit, since: first.ready_at, level, stopped_for: first.stopped_for };
@@ -47,12 +48,11 @@ impl Blocked {
 /// Looks ahead for the gangs that were not placed, and for the heads of the queues that cannot start.
 pub(super) async fn look<T: Tx>(
     work: &mut Work<'_, T>,
-    policy: Policy,
-    pass: PlanPass,
+    pass: &PlanPass,
     gangs: Vec<Blocked>,
     summary: &mut PlanSummary,
 ) -> Result<(), StoreError> {
-    let now = work.now;
+    let (policies, now) = (work.policies, work.now);
     let mut workers = work.tx.workers().await?;
     let before: BTreeMap<WorkerId, KeptRoom> =
         workers.iter().filter_map(|worker| Some((worker.id.clone(), *worker.kept.clone()?))).collect();
@@ -62,19 +62,23 @@ pub(super) async fn look<T: Tx>(
     let (mut waiting, gates) = blocked(work, gangs, &mut views).await?;
     waiting.retain(|one| has_hope(one, &gates));
     waiting.sort_by_key(|one| one.waiting.unit.key());
-    waiting.truncate(UNITS);
+    bound(&mut waiting);
     let mut found = muster_planner::Outlook::default();
     let mut named: HashMap<Unit, JobId> = HashMap::new();
     if !waiting.is_empty() {
         let held = work.tx.held_jobs(&ids).await?;
         named = held.iter().map(|job| (unit_of(job), job.id)).collect();
-        let occupants = occupants(&held, &ids, gates.ledger(), policy, now);
-        let mut allowance = pass.allowance;
-        allowance.fill(extent(&views, &held), policy.waste_per_mille, now);
-        let sight = Sight { workers: &views, occupants: &occupants, ledger: gates.ledger(), allowance };
+        let occupants = occupants(&held, &ids, gates.ledger(), policies, now);
+        let mut allowances = pass.allowances.clone();
+        for pool in policies.all() {
+            let size = extent(&views, &held, |tags| policies.has(pool, tags));
+            allowances.of_mut(pool).fill(size, policies.at(pool).waste_per_mille, now);
+        }
+        let ledger = gates.ledger();
+        let sight = Sight { workers: &views, occupants: &occupants, ledger, allowances: &allowances };
         let line: Vec<Waiting> = waiting.iter().map(|one| one.waiting.clone()).collect();
-        found = outlook(sight, &line, policy, now);
-        summary.allowance = found.allowance;
+        found = outlook(sight, &line, policies, now);
+        summary.allowances = std::mem::take(&mut found.allowances);
     }
     stop(work, &found.stops, &named, &waiting, summary).await?;
     let rooms = found.rooms.into_iter().filter_map(|(at, room)| Some((ids.get(at)?.clone(), room)));
@@ -110,19 +114,31 @@ async fn blocked<T: Tx>(
     });
     let ids: Vec<ShapeId> = shapes.iter().map(|(id, _)| *id).collect();
     let heads = if ids.is_empty() { Vec::new() } else { work.tx.heads(&ids).await? };
-    let (now, policy) = (work.now, work.policy);
-    gangs.extend(heads.iter().map(|job| Blocked::new(single(job, now), job, policy, now)));
+    let (now, policies) = (work.now, work.policies);
+    gangs.extend(heads.iter().map(|job| Blocked::new(single(job, policies, now), job, policies, now)));
     for one in &mut gangs {
         one.waiting.unit.seat = gates.seat(&one.shape);
     }
     Ok((gangs, gates))
 }
 
-/// How much the workers are, by what the cost of stops is measured by: what they have, or what jobs ask for where
-/// workers say little of what they have.
-fn extent(views: &[WorkerView], held: &[Job]) -> u64 {
-    let has = views.iter().filter_map(|view| view.total.as_ref()).map(size).fold(0, u64::saturating_add);
-    let used = held.iter().map(|job| size(&job.spec.requirement().resources)).fold(0, u64::saturating_add);
+/// Leaves the first units of each pool. They are sorted.
+fn bound(waiting: &mut Vec<Blocked>) {
+    let mut seen: BTreeMap<PoolAt, usize> = BTreeMap::new();
+    waiting.retain(|one| {
+        let seen = seen.entry(one.waiting.unit.pool).or_default();
+        *seen += 1;
+        *seen <= UNITS
+    });
+}
+
+/// How much the workers of a pool are, by what the cost of stops is measured by: what they have, or what jobs ask
+/// for where workers say little of what they have.
+fn extent(views: &[WorkerView], held: &[Job], is_in: impl Fn(&BTreeSet<String>) -> bool) -> u64 {
+    let own = views.iter().filter(|view| is_in(&view.tags));
+    let has = own.filter_map(|view| view.total.as_ref()).map(size).fold(0, u64::saturating_add);
+    let jobs = held.iter().filter(|job| is_in(&job.spec.tags));
+    let used = jobs.map(|job| size(&job.spec.requirement().resources)).fold(0, u64::saturating_add);
     has.max(used)
 }
 
@@ -136,7 +152,7 @@ fn has_hope(one: &Blocked, gates: &Gates) -> bool {
     ledger.room(seat, &need, unit.fixed) >= unit.least || ledger.is_within_own(seat, &all)
 }
 
-pub(super) fn single(job: &Job, now: Timestamp) -> GangCandidate {
+pub(super) fn single(job: &Job, policies: &Policies, now: Timestamp) -> GangCandidate {
     let shape = job.spec.shape();
     GangCandidate {
         unit: Unit::Job(job.id),
@@ -144,6 +160,7 @@ pub(super) fn single(job: &Job, now: Timestamp) -> GangCandidate {
         least: 1,
         per_worker: 1,
         priority: job.spec.priority,
+        pool: policies.pool_of(&job.spec.tags),
         rank: job.rank,
         seq: job.seq,
         seat: None,
@@ -164,13 +181,14 @@ pub(super) fn occupants(
     held: &[Job],
     workers: &[WorkerId],
     ledger: Option<&Ledger>,
-    policy: Policy,
+    policies: &Policies,
     now: Timestamp,
 ) -> Vec<Occupant> {
     let places: HashMap<&WorkerId, usize> = workers.iter().enumerate().map(|(at, id)| (id, at)).collect();
     let occupant = |job: &Job| {
         let stopping = matches!(job.phase, Phase::Preempting { .. });
         let since = job.started_at.filter(|_| matches!(job.phase, Phase::Running { .. }));
+        let pool = policies.pool_of(&job.spec.tags);
         let limit = job.ends_by(since.unwrap_or(now), now);
         Some(Occupant {
             worker: *places.get(job.worker()?)?,
@@ -178,14 +196,15 @@ pub(super) fn occupants(
             devices: job.devices.clone(),
             ends: if stopping { Some(now) } else { limit },
             unit: unit_of(job),
+            pool,
             priority: job.spec.priority,
             since,
             saved: job.checkpoint_at,
             stopping,
             preemptible: !job.spec.fixed,
             seat: ledger.and_then(|ledger| ledger.seat(job.spec.queue.as_ref())),
-            level: policy.level_of(job, now),
-            pinned: policy.is_pinned(job, now),
+            level: policies.at(pool).level_of(job, now),
+            pinned: policies.at(pool).is_pinned(job, now),
         })
     };
     held.iter().filter_map(occupant).collect()

@@ -9,7 +9,7 @@ use muster_domain::{Concurrency, Job, Overview, QueueName, ShapeId, Status, Time
 use muster_planner::{Case, Facing, Waiter, overview};
 
 use super::gates::Gates;
-use super::{Policy, outlook, plan, why};
+use super::{Policies, outlook, plan, why};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -19,20 +19,24 @@ const SHAPES: usize = 200;
 /// Gangs that are looked at.
 const GANGS: usize = 200;
 
-pub(super) async fn read<T: Tx>(tx: &mut T, policy: Policy, now: Timestamp) -> Result<Overview, StoreError> {
+pub(super) async fn read<T: Tx>(
+    tx: &mut T,
+    policies: &Policies,
+    now: Timestamp,
+) -> Result<Overview, StoreError> {
     let mut known = Known::default();
-    let (mut waiters, not_looked_at) = singles(tx, &mut known, now).await?;
+    let (mut waiters, not_looked_at) = singles(tx, &mut known, policies, now).await?;
     let gangs = tx.waiting_gangs(GANGS).await?;
     let tasks: u64 = gangs.iter().map(|gang| u64::from(gang.tasks)).sum();
     for gang in gangs.iter().filter(|gang| gang.first.hold.is_none() && gang.first.ready_at <= now) {
-        let Some(unit) = plan::candidate(gang, &Gates::default(), now) else { continue };
+        let Some(unit) = plan::candidate(gang, &Gates::default(), policies, now) else { continue };
         let facing = known.facing(tx, &gang.first, unit.least, now).await?;
         let (queue, user) = (gang.first.spec.queue.clone(), gang.first.spec.user.clone());
         waiters.push(Waiter { unit, count: 1, queue, user, facing });
     }
     let needs = waiters.iter().map(|waiter| &waiter.unit.requirement);
     let (workers, aside) = why::workers(tx, needs).await?;
-    let mut case = Case { aside, policy, ..Case::around(workers, now) };
+    let mut case = Case { aside, policies: policies.clone(), ..Case::around(workers, now) };
     if !waiters.is_empty() {
         why::read_occupants(tx, &mut case).await?;
     }
@@ -46,6 +50,7 @@ pub(super) async fn read<T: Tx>(tx: &mut T, policy: Policy, now: Timestamp) -> R
 async fn singles<T: Tx>(
     tx: &mut T,
     known: &mut Known,
+    policies: &Policies,
     now: Timestamp,
 ) -> Result<(Vec<Waiter>, u64), StoreError> {
     let pending: Vec<ShapeId> = tx.pending_shapes().await?.into_iter().map(|(id, _)| id).collect();
@@ -59,7 +64,7 @@ async fn singles<T: Tx>(
     let counts: HashMap<ShapeId, u64> = counts.into_iter().collect();
     let mut waiters = Vec::with_capacity(shapes.len());
     for job in tx.heads(&shapes).await? {
-        let unit = outlook::single(&job, now);
+        let unit = outlook::single(&job, policies, now);
         let facing = known.facing(tx, &job, 1, now).await?;
         let count = counts.get(&job.shape).copied().unwrap_or(1);
         let (queue, user) = (job.spec.queue.clone(), job.spec.user.clone());

@@ -18,7 +18,7 @@ use super::devices;
 use super::gates::{Gates, Look};
 use super::outlook::{self, Blocked};
 use super::work::Work;
-use super::{Answers, Policy, ageing, pick};
+use super::{Answers, Policies, ageing, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
 use crate::error::StoreError;
 use crate::query::JobFilter;
@@ -27,31 +27,31 @@ use crate::tx::{Tx, WaitingGang};
 /// Runs every planning pass of the batch.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    policy: Policy,
     commands: &[Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let passes = pick(commands, |command| match command {
-        Command::Plan(pass) => Some(*pass),
+        Command::Plan(pass) => Some(pass),
         _ => None,
     });
     for (position, pass) in passes {
         // By itself, so that rows are locked in one go; the next pass follows at once.
-        if pass.look && ageing::apply(work, policy, pass).await? {
+        if pass.look && ageing::apply(work, pass).await? {
             work.flush().await?;
-            let summary =
-                PlanSummary { next_due: Some(work.now), allowance: pass.allowance, ..PlanSummary::default() };
+            let allowances = pass.allowances.clone();
+            let summary = PlanSummary { next_due: Some(work.now), allowances, ..PlanSummary::default() };
             answers.put(position, Ok(Outcome::Planned(summary)));
             continue;
         }
         let lapsed = take_back(work, pass).await?;
-        let mut summary = PlanSummary { lapsed, allowance: pass.allowance, ..PlanSummary::default() };
+        let mut summary =
+            PlanSummary { lapsed, allowances: pass.allowances.clone(), ..PlanSummary::default() };
         work.flush().await?;
-        let blocked = place(work, policy, pass, &mut summary).await?;
+        let blocked = place(work, pass, &mut summary).await?;
         work.flush().await?;
         // What was placed has its rows locked: those who would have to stop come first in the order of locks.
         if pass.look && summary.placed + summary.lapsed == 0 {
-            outlook::look(work, policy, pass, blocked, &mut summary).await?;
+            outlook::look(work, pass, blocked, &mut summary).await?;
             work.flush().await?;
         }
         work.flush_workers().await?;
@@ -64,7 +64,7 @@ pub(crate) async fn apply<T: Tx>(
 }
 
 /// Takes back the placement of gangs that were not claimed in time; says how many.
-async fn take_back<T: Tx>(work: &mut Work<'_, T>, pass: PlanPass) -> Result<u32, StoreError> {
+async fn take_back<T: Tx>(work: &mut Work<'_, T>, pass: &PlanPass) -> Result<u32, StoreError> {
     let patience = Patience { timeout: pass.timeouts.reservation, listening_since: pass.listening_since };
     let before = work.now - patience.timeout;
     if patience.listening_since >= before {
@@ -90,11 +90,10 @@ async fn lock_gangs<T: Tx>(work: &mut Work<'_, T>, gangs: Vec<GangId>) -> Result
 
 async fn place<T: Tx>(
     work: &mut Work<'_, T>,
-    policy: Policy,
-    pass: PlanPass,
+    pass: &PlanPass,
     summary: &mut PlanSummary,
 ) -> Result<Vec<Blocked>, StoreError> {
-    let now = work.now;
+    let (policies, now) = (work.policies, work.now);
     let mut waiting = work.tx.waiting_gangs(pass.limit).await?;
     waiting.retain(|gang| gang.first.hold.is_none());
     let (mut ready, later): (Vec<WaitingGang>, Vec<WaitingGang>) =
@@ -110,10 +109,10 @@ async fn place<T: Tx>(
     let mut open = shapes.iter().map(|shape| gates.room_but_quota(shape) > 0);
     ready.retain(|_| open.next().unwrap_or(false));
     let candidates: Vec<GangCandidate> =
-        ready.iter().filter_map(|gang| candidate(gang, &gates, now)).collect();
+        ready.iter().filter_map(|gang| candidate(gang, &gates, policies, now)).collect();
     let mut views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
     devices::read_for(work.tx, candidates.iter().map(|gang| &gang.requirement), &mut views).await?;
-    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, &policy);
+    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policies);
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
     // Those before a closed gate too: what opens it makes the next pass worth while.
@@ -123,10 +122,15 @@ async fn place<T: Tx>(
         .zip(&ready)
         .filter(|(unit, _)| unit.gang().is_some_and(|gang| !placed.contains(&gang)))
         .filter(|(unit, _)| unit.limits.iter().all(|at| gates.limits[*at] >= unit.least));
-    Ok(blocked.map(|(unit, gang)| Blocked::new(unit, &gang.first, policy, now)).collect())
+    Ok(blocked.map(|(unit, gang)| Blocked::new(unit, &gang.first, policies, now)).collect())
 }
 
-pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Option<GangCandidate> {
+pub(super) fn candidate(
+    gang: &WaitingGang,
+    gates: &Gates,
+    policies: &Policies,
+    now: Timestamp,
+) -> Option<GangCandidate> {
     let first = &gang.first;
     let membership = first.spec.gang.as_ref()?;
     let shape = first.spec.shape();
@@ -136,6 +140,7 @@ pub(super) fn candidate(gang: &WaitingGang, gates: &Gates, now: Timestamp) -> Op
         least: membership.min.unwrap_or(gang.tasks).min(gang.tasks),
         per_worker: membership.per_worker,
         priority: first.spec.priority,
+        pool: policies.pool_of(&first.spec.tags),
         rank: first.rank,
         seq: first.seq,
         limits: gates.of(&shape),

@@ -1,7 +1,7 @@
-//! Ranks are written with jobs, by the policy in force then. When another policy comes, they are written anew,
+//! Ranks are written with jobs, by the policies in force then. When others come, or other pools, they are written anew,
 //! piece by piece, so that nobody waits for it.
 //!
-//! Guarantee: once the last piece is written, the ranks of all that waits are those of the policy in force; jobs
+//! Guarantee: once the last piece is written, the ranks of all that waits are those of the policies in force; jobs
 //! that are written meanwhile get the new ones anyway.
 
 use muster_domain::JobId;
@@ -16,14 +16,14 @@ pub(super) async fn write_anew<T: Tx>(
     after: u64,
     limit: usize,
 ) -> Result<Answer, StoreError> {
-    let rule = work.policy.ranks_by();
+    let rule = work.policies.ranks_by();
     if work.tx.ranked_by().await?.as_ref() == Some(&rule) {
         return Ok(Ok(Outcome::Ranked { next: None }));
     }
     let jobs = work.tx.unfinished_after(after, limit).await?;
-    let policy = work.policy;
+    let policies = work.policies;
     let moved: Vec<JobId> =
-        jobs.iter().filter(|job| policy.rank_of(job) != job.rank).map(|job| job.id).collect();
+        jobs.iter().filter(|job| policies.rank_of(job) != job.rank).map(|job| job.id).collect();
     work.lock(moved.iter().copied()).await?;
     for id in moved {
         work.touch(id);

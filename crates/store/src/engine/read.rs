@@ -8,7 +8,7 @@ use muster_planner::WorkerView;
 
 use super::claim::with_usage;
 use super::why::why;
-use super::{Policy, devices, overview, preview, standings, webhooks};
+use super::{Policies, devices, overview, preview, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -17,7 +17,7 @@ use crate::query::{
 use crate::tx::Tx;
 
 /// Answers a question inside `tx`.
-pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Reply, StoreError> {
+pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Result<Reply, StoreError> {
     Ok(match query {
         Query::Job(id) => {
             let found = tx.read_jobs(&[*id]).await?;
@@ -43,8 +43,8 @@ pub async fn read<T: Tx>(tx: &mut T, policy: Policy, query: &Query) -> Result<Re
             Reply::Gang(with_checkpoints(tx, tasks).await?)
         }
         Query::Gangs(filter) => Reply::Gangs(gangs(tx, *filter).await?),
-        Query::Overview { now } => Reply::Overview(overview::read(tx, policy, *now).await?),
-        Query::Why { job, now } => Reply::Why(why(tx, policy, *job, *now).await?),
+        Query::Overview { now } => Reply::Overview(overview::read(tx, policies, *now).await?),
+        Query::Why { job, now } => Reply::Why(why(tx, policies, *job, *now).await?),
     })
 }
 

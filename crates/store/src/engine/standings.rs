@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_domain::{Amounts, Job, Queue, QueueName, Reason, Shape, ShapeId, ShareOf, Timestamp};
 use muster_planner::{Contender, Ledger, Turns};
 
-use super::Policy;
+use super::Policies;
 use super::gates::Look;
 use super::quotas::{self, Counted, Quotas};
 use crate::error::StoreError;
@@ -43,16 +43,20 @@ fn standing(ledger: &Ledger, queue: Queue) -> QueueStanding {
 }
 
 /// What a job's own standing does to its place in the line.
-pub(super) fn of_job(policy: Policy, job: &Job) -> Option<Reason> {
-    if !policy.is_fair() {
-        return None;
-    }
-    if job.pinned {
-        return Some(Reason::Pinned { since: job.ready_at - job.waited });
-    }
+pub(super) fn of_job(policies: &Policies, job: &Job) -> Vec<Reason> {
+    let at = policies.pool_of(&job.spec.tags);
+    let policy = policies.at(at);
+    let pool = policies
+        .named(at)
+        .map(|pool| Reason::Pool { name: pool.name.clone(), policy: policy.name.as_str().to_owned() });
     // A job that waits has had what it had: the time does not matter.
     let level = policy.level_of(job, Timestamp::default());
-    (level > 0).then_some(Reason::Level { level, served: job.served })
+    let standing = match (policy.is_fair(), job.pinned, level) {
+        (false, ..) | (true, false, 0) => None,
+        (true, true, _) => Some(Reason::Pinned { since: job.ready_at - job.waited }),
+        (true, false, level) => Some(Reason::Level { level, served: job.served }),
+    };
+    pool.into_iter().chain(standing).collect()
 }
 
 /// How many jobs of each user wait in these queues.
@@ -79,7 +83,11 @@ pub(super) async fn waiting_by_user<T: Tx>(
 }
 
 /// `None` where queues do not take turns; else the queues whose work goes before this job, if there are any.
-pub(super) async fn in_turn<T: Tx>(tx: &mut T, job: &Job) -> Result<Option<Option<Reason>>, StoreError> {
+pub(super) async fn in_turn<T: Tx>(
+    tx: &mut T,
+    policies: &Policies,
+    job: &Job,
+) -> Result<Option<Option<Reason>>, StoreError> {
     let queues = tx.queues().await?;
     let roots: BTreeSet<QueueName> = queues.iter().filter_map(|queue| queue.tree.clone()).collect();
     if roots.is_empty() {
@@ -97,8 +105,10 @@ pub(super) async fn in_turn<T: Tx>(tx: &mut T, job: &Job) -> Result<Option<Optio
     let tree = quotas::trees(tx, &roots.into_iter().collect::<Vec<_>>(), Look::Peek).await?;
     let quotas = Quotas::read(tx, &tree, shapes.iter(), &mut Vec::new()).await?;
     let Some(ledger) = quotas.ledger else { return Ok(None) };
+    let pool = policies.pool_of(&job.spec.tags);
+    shapes.retain(|shape| policies.pool_of(&shape.requirement.tags) == pool);
     shapes.retain(|shape| quotas_leave_room(&ledger, shape));
-    Ok(Some(first(&ledger, &own, &shapes)))
+    Ok(Some(first(&ledger, policies, &own, &shapes)))
 }
 
 fn quotas_leave_room(ledger: &Ledger, shape: &Shape) -> bool {
@@ -108,18 +118,19 @@ fn quotas_leave_room(ledger: &Ledger, shape: &Shape) -> bool {
 }
 
 /// The queues whose waiting work would go before such a job if it were of the same priority and younger.
-fn first(ledger: &Ledger, own: &Shape, waiting: &[Shape]) -> Option<Reason> {
+fn first(ledger: &Ledger, policies: &Policies, own: &Shape, waiting: &[Shape]) -> Option<Reason> {
     let seat = ledger.seat(own.queue.as_ref())?;
     let contender = |shape: &Shape, age: u64| {
         let seat = ledger.seat(shape.queue.as_ref())?;
         let need = ledger.row(&shape.requirement.resources);
-        Some(Contender { seat, priority: 0, rank: 0, age, need, jobs: 1 })
+        let pool = policies.pool_of(&shape.requirement.tags);
+        Some(Contender { seat, pool, priority: 0, rank: 0, age, need, jobs: 1 })
     };
     let own = contender(own, 0)?;
     let mut before: BTreeMap<usize, ShareOf> = BTreeMap::new();
     for other in waiting.iter().filter_map(|shape| contender(shape, 1)).filter(|other| other.seat != seat) {
         let at = other.seat;
-        if Turns::new(vec![own.clone(), other], true).next(ledger, |_| false) == Some(1) {
+        if Turns::new(vec![own.clone(), other], policies).next(ledger, |_| false) == Some(1) {
             before.entry(at).or_insert_with(|| ledger.share_of(at));
         }
     }

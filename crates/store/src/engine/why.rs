@@ -3,7 +3,7 @@
 //! Guarantee: what is read is bounded by workers, shapes and what runs on the workers that could take the job; the jobs
 //! that wait are counted, not read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use muster_domain::{
     Explanation, Job, JobId, Phase, QueueName, Reason, Requirement, ShapeId, Status, Timestamp, Unit, Worker,
@@ -13,7 +13,7 @@ use muster_planner::{Aside, Case, Facing, GangCandidate, Gate, Owner, WorkerView
 
 use super::claim::with_usage;
 use super::gates::Gates;
-use super::{Policy, devices, outlook, plan, quotas, standings};
+use super::{Policies, devices, outlook, plan, quotas, standings};
 use crate::error::StoreError;
 use crate::tx::{Tx, WaitingGang};
 
@@ -23,13 +23,13 @@ const GANGS: usize = 1000;
 /// The job, and all that can be said about it.
 pub(super) async fn why<T: Tx>(
     tx: &mut T,
-    policy: Policy,
+    policies: &Policies,
     id: JobId,
     now: Timestamp,
 ) -> Result<Option<(Job, Explanation)>, StoreError> {
     let Some(job) = tx.read_jobs(&[id]).await?.pop() else { return Ok(None) };
     let explanation = match &job.phase {
-        Phase::Pending => pending(tx, policy, &job, now).await?,
+        Phase::Pending => pending(tx, policies, &job, now).await?,
         Phase::Delayed { until } => vec![delay(&job, *until)].into(),
         Phase::Held { until } => {
             let held = Reason::Held { why: hold(&job) };
@@ -40,7 +40,7 @@ pub(super) async fn why<T: Tx>(
             let mut reasons = unfinished_dependencies(tx, &job).await?;
             reasons.extend(job.hold.is_some().then(|| Reason::Held { why: hold(&job) }));
             if reasons.is_empty() && job.spec.gang.is_some() {
-                waiting_task(tx, policy, &job, now).await?
+                waiting_task(tx, policies, &job, now).await?
             } else {
                 reasons.into()
             }
@@ -82,7 +82,7 @@ async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Rea
 /// A task of a gang that waits for nothing but its placement.
 async fn waiting_task<T: Tx>(
     tx: &mut T,
-    policy: Policy,
+    policies: &Policies,
     job: &Job,
     now: Timestamp,
 ) -> Result<Explanation, StoreError> {
@@ -93,13 +93,13 @@ async fn waiting_task<T: Tx>(
         return Ok(vec![Reason::Spared { gang: gang.id }].into());
     }
     let waiting = WaitingGang { first: job.clone(), tasks: open.len() as u32 };
-    let Some(unit) = plan::candidate(&waiting, &Gates::default(), now) else {
+    let Some(unit) = plan::candidate(&waiting, &Gates::default(), policies, now) else {
         return Ok(Explanation::default());
     };
-    let mut explanation = explain(&case(tx, policy, job, unit.clone(), now).await?);
-    let in_turn = policy.is_fair() && standings::in_turn(tx, job).await?.is_some();
-    explanation.reasons.extend(ahead(tx, job, &unit, in_turn, now).await?);
-    explanation.reasons.extend(standings::of_job(policy, job));
+    let mut explanation = explain(&case(tx, policies, job, unit.clone(), now).await?);
+    let in_turn = policies.of(job).is_fair() && standings::in_turn(tx, policies, job).await?.is_some();
+    explanation.reasons.extend(ahead(tx, policies, job, Standing { own: &unit, in_turn }, now).await?);
+    explanation.reasons.extend(standings::of_job(policies, job));
     if job.ready_at > now && (job.closed.is_some() || job.spec.not_before == Some(job.ready_at)) {
         explanation.reasons.insert(0, delay(job, job.ready_at));
         explanation.suggestions.clear();
@@ -110,39 +110,52 @@ async fn waiting_task<T: Tx>(
 /// A job that waits for a worker.
 async fn pending<T: Tx>(
     tx: &mut T,
-    policy: Policy,
+    policies: &Policies,
     job: &Job,
     now: Timestamp,
 ) -> Result<Explanation, StoreError> {
-    let own = outlook::single(job, now);
-    let mut explanation = explain(&case(tx, policy, job, own.clone(), now).await?);
-    let in_turn = if policy.is_fair() { standings::in_turn(tx, job).await? } else { None };
-    explanation.reasons.extend(ahead(tx, job, &own, in_turn.is_some(), now).await?);
+    let own = outlook::single(job, policies, now);
+    let mut explanation = explain(&case(tx, policies, job, own.clone(), now).await?);
+    let in_turn =
+        if policies.of(job).is_fair() { standings::in_turn(tx, policies, job).await? } else { None };
+    let standing = Standing { own: &own, in_turn: in_turn.is_some() };
+    explanation.reasons.extend(ahead(tx, policies, job, standing, now).await?);
     explanation.reasons.extend(in_turn.flatten());
-    explanation.reasons.extend(standings::of_job(policy, job));
+    explanation.reasons.extend(standings::of_job(policies, job));
     Ok(explanation)
+}
+
+/// A unit that waits, and whether its queue takes turns with others.
+struct Standing<'a> {
+    own: &'a GangCandidate,
+    in_turn: bool,
 }
 
 /// Who goes first. Where queues take turns, age says that only among those of one queue.
 async fn ahead<T: Tx>(
     tx: &mut T,
+    policies: &Policies,
     job: &Job,
-    own: &GangCandidate,
-    in_turn: bool,
+    Standing { own, in_turn }: Standing<'_>,
     now: Timestamp,
 ) -> Result<Option<Reason>, StoreError> {
-    let counts = |queue: Option<&QueueName>| !in_turn || queue == job.spec.queue.as_ref();
+    // Other pools have other workers.
+    let counts = |queue: Option<&QueueName>, tags: &BTreeSet<String>| {
+        policies.pool_of(tags) == own.pool && (!in_turn || queue == job.spec.queue.as_ref())
+    };
     let mut jobs = 0;
     if matches!(own.unit, Unit::Job(_)) {
         let shapes = tx.pending_shapes().await?.into_iter();
-        let shapes: Vec<ShapeId> =
-            shapes.filter(|(_, shape)| counts(shape.queue.as_ref())).map(|(id, _)| id).collect();
+        let shapes: Vec<ShapeId> = shapes
+            .filter(|(_, shape)| counts(shape.queue.as_ref(), &shape.requirement.tags))
+            .map(|(id, _)| id)
+            .collect();
         jobs = tx.count_ahead(job, &shapes).await?;
     }
     let waiting = tx.waiting_gangs(GANGS).await?.into_iter();
     let ready = waiting.filter(|gang| gang.first.hold.is_none() && gang.first.ready_at <= now);
-    let among = ready.filter(|gang| counts(gang.first.spec.queue.as_ref()));
-    let units = among.filter_map(|gang| plan::candidate(&gang, &Gates::default(), now));
+    let among = ready.filter(|gang| counts(gang.first.spec.queue.as_ref(), &gang.first.spec.tags));
+    let units = among.filter_map(|gang| plan::candidate(&gang, &Gates::default(), policies, now));
     let gangs = units.filter(|unit| unit.key() < own.key()).count() as u64;
     let queue = job.spec.queue.clone().filter(|_| in_turn);
     Ok((jobs + gangs > 0).then_some(Reason::Ahead { jobs, gangs, queue }))
@@ -151,7 +164,7 @@ async fn ahead<T: Tx>(
 /// What decides on a unit, of which `job` is the job or the first task.
 async fn case<T: Tx>(
     tx: &mut T,
-    policy: Policy,
+    policies: &Policies,
     job: &Job,
     unit: GangCandidate,
     now: Timestamp,
@@ -159,7 +172,7 @@ async fn case<T: Tx>(
     let facing = facing(tx, job, unit.least, now).await?;
     let (workers, aside) = workers(tx, [&unit.requirement]).await?;
     let mut case = Case::new(unit, workers, now);
-    (case.aside, case.policy, case.queue) = (aside, policy, job.spec.queue.clone());
+    (case.aside, case.policies, case.queue) = (aside, policies.clone(), job.spec.queue.clone());
     case.face(facing);
     if !case.fits() {
         read_occupants(tx, &mut case).await?;
@@ -205,7 +218,7 @@ pub(super) async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result
     }
     let held = tx.held_jobs(&asked).await?;
     let all: Vec<WorkerId> = case.workers.iter().filter_map(|view| view.id.clone()).collect();
-    case.occupants = outlook::occupants(&held, &all, None, case.policy, case.now);
+    case.occupants = outlook::occupants(&held, &all, None, &case.policies, case.now);
     let owner = |job: &Job| {
         let owner = Owner { queue: job.spec.queue.clone(), user: job.spec.user.clone() };
         (outlook::unit_of(job), owner)

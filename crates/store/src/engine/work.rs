@@ -8,7 +8,7 @@ use muster_domain::{
     transition,
 };
 
-use super::{Policy, gang_notes};
+use super::{Policies, gang_notes};
 use crate::command::{GangNote, Wake};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -22,7 +22,7 @@ struct Held {
 pub(crate) struct Work<'t, T> {
     pub(crate) tx: &'t mut T,
     pub(crate) now: Timestamp,
-    pub(crate) policy: Policy,
+    pub(crate) policies: &'t Policies,
     jobs: HashMap<JobId, Held>,
     /// The held tasks of each gang.
     gangs: HashMap<GangId, BTreeSet<JobId>>,
@@ -37,11 +37,11 @@ pub(crate) struct Work<'t, T> {
 }
 
 impl<'t, T: Tx> Work<'t, T> {
-    pub(crate) fn new(tx: &'t mut T, policy: Policy, now: Timestamp) -> Self {
+    pub(crate) fn new(tx: &'t mut T, policies: &'t Policies, now: Timestamp) -> Self {
         Self {
             tx,
             now,
-            policy,
+            policies,
             jobs: HashMap::new(),
             gangs: HashMap::new(),
             ended: Vec::new(),
@@ -264,7 +264,7 @@ impl<'t, T: Tx> Work<'t, T> {
         if what.is_empty() {
             return Ok(false);
         }
-        held.job.rank = self.policy.rank_of(&held.job);
+        held.job.rank = self.policies.rank_of(&held.job);
         self.wake.note_alarm(held.job.alarm());
         self.note(Event::of_job(id, self.now, EventKind::Edited { what }));
         Ok(true)
@@ -350,7 +350,7 @@ impl<'t, T: Tx> Work<'t, T> {
         let mut changed: Vec<Job> = Vec::new();
         for held in self.jobs.values_mut().filter(|held| held.changed) {
             held.changed = false;
-            held.job.rank = self.policy.rank_of(&held.job);
+            held.job.rank = self.policies.rank_of(&held.job);
             changed.push(held.job.clone());
         }
         if changed.is_empty() {

@@ -18,7 +18,7 @@ use futures::stream::{BoxStream, StreamExt};
 use muster_domain::Timestamp;
 
 use crate::command::{Applied, Command, Wake};
-use crate::engine::{self, Policy};
+use crate::engine::{self, Policies};
 use crate::error::StoreError;
 use crate::query::{Query, Reply};
 use crate::store::{Leadership, Role, Store};
@@ -27,13 +27,13 @@ use data::Data;
 /// Everything in memory; gone with the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    policy: Policy,
+    policies: Policies,
     data: Mutex<Data>,
 }
 
 impl MemoryStore {
-    pub fn new(policy: Policy) -> Self {
-        Self { policy, data: Mutex::default() }
+    pub fn new(policies: impl Into<Policies>) -> Self {
+        Self { policies: policies.into(), data: Mutex::default() }
     }
 
     fn with_data<O>(&self, turn: impl FnOnce(&mut Data) -> O) -> O {
@@ -44,12 +44,14 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>> {
-        async move { self.with_data(|data| engine::run_ready(engine::apply(data, self.policy, now, &commands))) }
-            .boxed()
+        async move {
+            self.with_data(|data| engine::run_ready(engine::apply(data, &self.policies, now, &commands)))
+        }
+        .boxed()
     }
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
-        async move { self.with_data(|data| engine::run_ready(engine::read(data, self.policy, &query))) }
+        async move { self.with_data(|data| engine::run_ready(engine::read(data, &self.policies, &query))) }
             .boxed()
     }
 

@@ -8,7 +8,7 @@ use muster_client::{Client, LogChunk, LogItem, LogQuery, LogTick};
 use muster_protocol::{JobReport, LogStream, RegisterRequest, ReportKind, SubmitRequest, SyncRequest};
 use muster_server::ServerConfig;
 use muster_server::settings::StoreChoice;
-use muster_store::engine::Policy;
+use muster_store::engine::Policies;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -50,7 +50,7 @@ impl Bench {
         let directory = tempfile::tempdir().unwrap();
         let embedded = Embedded::start(Installation {
             server: ServerConfig { data_dir: directory.path().to_owned(), ..ServerConfig::default() },
-            store: StoreSettings { choice: StoreChoice::Memory, policy: Policy::default(), pool_size: 0 },
+            store: StoreSettings { choice: StoreChoice::Memory, policies: Policies::default(), pool_size: 0 },
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             worker: None,
         })

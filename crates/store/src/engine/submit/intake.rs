@@ -227,7 +227,7 @@ impl Intake {
         name_shapes(work, &mut self.jobs).await?;
         history::expect(work, &mut self.jobs).await?;
         for job in &mut self.jobs {
-            job.rank = work.policy.rank_of(job);
+            job.rank = work.policies.rank_of(job);
         }
         work.tx.insert_jobs(&mut self.jobs).await?;
         if !self.edges.is_empty() {
