@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::QueueName;
+use crate::kept_room::Unit;
 use crate::queue_tree::Terms;
+use crate::resources::Resources;
 use crate::time::{Span, Timestamp};
 
 /// At most `starts` jobs start in each `per`, evenly refilled.
@@ -11,6 +13,18 @@ use crate::time::{Span, Timestamp};
 pub struct RateLimit {
     pub starts: u32,
     pub per: Span,
+}
+
+/// Quota of a queue that waits for a unit of it, for which others stop or have stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promised {
+    pub unit: Unit,
+    /// Of one task.
+    pub need: Resources,
+    pub tasks: u32,
+    /// Not preemptible.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
 }
 
 /// The settings of a queue, and how much of its rate is used up. A queue that was never set has none.
@@ -40,6 +54,9 @@ pub struct Queue {
     /// is not taken again before there is enough of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_back: bool,
+    /// What others leave alone until those have started who wait for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promised: Vec<Promised>,
 }
 
 impl Queue {
@@ -54,6 +71,7 @@ impl Queue {
             terms: Terms::default(),
             tree: None,
             takes_back: false,
+            promised: Vec::new(),
         }
     }
 

@@ -13,6 +13,7 @@ use muster_domain::{
 use crate::fit::{Room, WorkerView};
 use crate::place::first_holders;
 use crate::policy::{Policies, turn_in_passing};
+use crate::promise::Wish;
 use crate::quota::Ledger;
 use crate::score::{self, Key, Scoring};
 use crate::share::{Contender, Turns};
@@ -159,7 +160,9 @@ fn in_turn<'a>(
     while let Some(candidate) = turns.next(&ledger, |_| false) {
         let (gang, seat) = (&gangs[candidate], seats[candidate]);
         let need = ledger.row(&gang.requirement.resources);
-        if let Some(workers) = pass.place(gang, ledger.room(seat, &need, gang.fixed)) {
+        let wish = Wish { unit: Some(gang.unit), seat, need: &need, jobs: gang.tasks, fixed: gang.fixed };
+        if let Some(workers) = pass.place(gang, ledger.room_beside(&wish)) {
+            ledger.keep_promise(gang.unit);
             ledger.take(seat, &need, gang.fixed, workers.len() as u32);
             placements.push(GangPlacement { candidate, workers });
         }

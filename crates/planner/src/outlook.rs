@@ -59,6 +59,8 @@ pub struct Outlook {
     /// Queues for whose own work room is made: until it starts nobody else should borrow in their trees. By place
     /// in the ledger.
     pub taking_back: BTreeSet<usize>,
+    /// Those whose quota others give up, or have given up: so many tasks of each. Nobody else should take it.
+    pub promised: BTreeMap<Unit, u32>,
 }
 
 /// Looks at those that did not fit, in the order in which they go: pool by pool, each by its policy.
@@ -175,6 +177,9 @@ impl<'a> Look<'a> {
         if let Some(made) = self.make_room(waiting, stake.as_ref()) {
             self.stop(unit, &made);
             let tasks = made.rooms.values().map(|room| room.tasks).sum();
+            if self.needs_promise(unit, stake.as_ref()) {
+                self.found.promised.insert(unit.unit, tasks);
+            }
             if let Some((ledger, stake)) = self.ledger.as_mut().zip(stake) {
                 if ledger.is_own(&stake) && ledger.bounds_any(&stake) {
                     self.found.taking_back.insert(stake.seat);
@@ -200,6 +205,14 @@ impl<'a> Look<'a> {
     fn lacks_quota(&self, unit: &GangCandidate, stake: Option<&Stake>) -> bool {
         let room = self.ledger.as_ref().zip(stake);
         room.is_some_and(|(ledger, stake)| ledger.room(stake.seat, &stake.need, stake.fixed) < unit.fewest())
+    }
+
+    /// Whether its quota is not all there yet, or was given up by others so that it can start.
+    fn needs_promise(&self, unit: &GangCandidate, stake: Option<&Stake>) -> bool {
+        let now = self.sight.ledger.zip(stake);
+        now.is_some_and(|(ledger, stake)| {
+            ledger.is_promised(unit.unit) || ledger.room(stake.seat, &stake.need, stake.fixed) < unit.fewest()
+        })
     }
 
     /// The room that is there once those have gone who stop already, or who would have to.

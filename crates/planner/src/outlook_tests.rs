@@ -1,9 +1,10 @@
 //! Tests of what is done for work that does not fit.
 
-use muster_domain::{Dimension, JobId, Queue, QueueName, Resources, Terms};
+use muster_domain::{Dimension, JobId, Promised, Queue, QueueName, Resources, Terms};
 use proptest::prelude::*;
 
 use super::*;
+use crate::promise::Wish;
 use crate::prospect::tests::{at, occupant, unit, worker};
 use crate::quota::Held;
 
@@ -113,6 +114,7 @@ struct World {
     actors: Vec<Actor>,
     own: [u64; 3],
     takes_back: BTreeSet<usize>,
+    promised: BTreeMap<Unit, u32>,
 }
 
 impl World {
@@ -122,7 +124,14 @@ impl World {
             let parent = Some(QueueName::new("lab"));
             let terms = Terms { parent, nominal: Some(amounts), ..Terms::default() };
             let takes_back = self.takes_back.contains(&at);
-            Queue { terms, takes_back, ..Queue::new(QueueName::new(QUEUES[at])) }
+            let promised = self.promised.iter().filter_map(|(unit, tasks)| {
+                let to = (0..self.actors.len()).find(|at| job(*at as u8) == *unit)?;
+                let need = need(self.actors[to].gpus);
+                let promised = Promised { unit: *unit, need, tasks: *tasks, fixed: false };
+                (self.actors[to].queue == at).then_some(promised)
+            });
+            let promised = promised.collect();
+            Queue { terms, takes_back, promised, ..Queue::new(QueueName::new(QUEUES[at])) }
         };
         let mut queues: Vec<Queue> = (0..3).map(queue).collect();
         queues.push(Queue::new(QueueName::new("lab")));
@@ -193,6 +202,7 @@ impl World {
             self.actors[*victim].stopped_for = Some(stop.incoming);
         }
         self.takes_back = found.taking_back.clone();
+        self.promised = found.promised.clone();
         self.start(&found);
         found.stops
     }
@@ -200,8 +210,9 @@ impl World {
     fn start(&mut self, found: &Outlook) {
         let mut line: Vec<usize> =
             (0..self.actors.len()).filter(|at| self.actors[*at].on.is_none()).collect();
+        // Those for whom room is kept are the slowest.
         let promised = |at: &usize| found.rooms.values().any(|room| room.unit == job(*at as u8));
-        line.sort_by_key(|at| (!promised(at), std::cmp::Reverse(self.actors[*at].priority)));
+        line.sort_by_key(|at| (promised(at), std::cmp::Reverse(self.actors[*at].priority)));
         for at in line {
             let (ledger, workers) = (self.ledger(), self.workers());
             let unit = self.candidate(at);
@@ -210,7 +221,9 @@ impl World {
                 workers[*on].has_room_for(&unit.requirement) && kept.is_none_or(|room| room.unit == unit.unit)
             };
             let row = ledger.row(&unit.requirement.resources);
-            if ledger.room(self.actors[at].queue, &row, false) > 0
+            let seat = self.actors[at].queue;
+            let wish = Wish { unit: Some(unit.unit), seat, need: &row, jobs: 1, fixed: false };
+            if ledger.room_beside(&wish) > 0
                 && let Some(on) = (0..2).find(free)
             {
                 self.actors[at].on = Some(on);
@@ -224,6 +237,50 @@ fn need(gpus: u64) -> Resources {
     Resources { gpus, ..Resources::default() }
 }
 
+/// Two queues of a tree with 8 GPUs each; those who run hold what they say on worker `x`, whose 32 GPUs are enough.
+fn full_queue(running: &[(u8, usize, i32, u64)], comes: &GangCandidate) -> Outlook {
+    let actor = |(_, queue, priority, gpus): (u8, usize, i32, u64)| Actor {
+        queue,
+        priority,
+        level: 0,
+        gpus,
+        on: Some(0),
+        stopped_for: None,
+    };
+    let actors = running.iter().copied().map(actor).collect();
+    let world = World { actors, own: [8, 8, 0], takes_back: BTreeSet::new(), promised: BTreeMap::new() };
+    let used = running.iter().map(|(.., gpus)| gpus).sum();
+    let occupant = |&(name, queue, priority, gpus): &(u8, usize, i32, u64)| Occupant {
+        unit: job(name),
+        priority,
+        seat: Some(queue),
+        ..occupant(0, gpus, None)
+    };
+    let occupants: Vec<Occupant> = running.iter().map(occupant).collect();
+    let waiting = Waiting { unit: comes.clone(), since: at(0), level: 0, stopped_for: None };
+    let (workers, ledger) = ([worker("x", 32, used)], world.ledger());
+    let allowances = Allowances::default();
+    let sight =
+        Sight { workers: &workers, occupants: &occupants, ledger: Some(&ledger), allowances: &allowances };
+    outlook(sight, &[waiting], &Policies::default(), at(100))
+}
+
+#[test]
+fn an_urgent_job_of_a_full_queue_stops_the_fewest_less_important_of_it() {
+    let urgent = |gpus| GangCandidate { unit: job(9), priority: 5, seat: Some(0), ..unit(1, gpus) };
+    // All 16 of the tree are used; `a` borrows 4 of `b`, whose own work is not touched.
+    let running = [(1, 0, 5, 4), (2, 0, 1, 4), (3, 0, 0, 4), (4, 1, 0, 4)];
+    let found = full_queue(&running, &urgent(2));
+    assert_eq!(found.stops, [Stop { victim: job(3), incoming: job(9), cause: Cause::Priority }]);
+    assert_eq!(found.promised, BTreeMap::from([(job(9), 1)]));
+    assert_eq!(stopped(&full_queue(&running, &urgent(8))), [job(3), job(2)]);
+    assert_eq!(full_queue(&running, &urgent(9)), Outlook::default(), "not even both would be enough");
+    let equal = GangCandidate { priority: 0, ..urgent(2) };
+    assert_eq!(full_queue(&running, &equal), Outlook::default());
+    let free = full_queue(&running[..2], &urgent(2));
+    assert_eq!((free.stops.len(), free.promised.len()), (0, 0), "there is quota");
+}
+
 proptest! {
     /// Whatever runs and waits, stops come to an end: nobody is stopped in turn for ever. And nobody stops the one
     /// for which it was stopped before it has run again.
@@ -233,7 +290,7 @@ proptest! {
         own in prop::array::uniform3(0_u64..9),
     ) {
         let actor = |(queue, priority, level, gpus)| Actor { queue, priority, level, gpus, on: None, stopped_for: None };
-        let mut world = World { actors: actors.into_iter().map(actor).collect(), own, takes_back: BTreeSet::new() };
+        let mut world = World { actors: actors.into_iter().map(actor).collect(), own, takes_back: BTreeSet::new(), promised: BTreeMap::new() };
         let mut rounds = 0;
         loop {
             let before = world.actors.clone();
@@ -243,7 +300,7 @@ proptest! {
                 prop_assert_ne!(before[back].stopped_for, Some(stop.victim));
             }
             prop_assert_eq!(world.ledger().violations(), []);
-            if stops.is_empty() && world.takes_back.is_empty() {
+            if stops.is_empty() && world.takes_back.is_empty() && world.promised.is_empty() {
                 break;
             }
             rounds += 1;

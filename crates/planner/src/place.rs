@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use muster_domain::{Grant, PoolAt, Requirement, Turn, WorkerId};
+use muster_domain::{Grant, PoolAt, Requirement, Turn, Unit, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::order::Candidate;
 use crate::policy::{Policies, turn_in_passing};
+use crate::promise::Wish;
 use crate::quota::Ledger;
 use crate::score::{self, Scoring};
 use crate::share::{Contender, Turns};
@@ -134,9 +135,15 @@ impl<'v> Pass<'v> {
             };
             let Some(at) = turns.next(&ledger, hopeless) else { return };
             let (candidate, seat, need) = (&view.candidates[at], seats[at], &needs[at].need);
-            if ledger.room(seat, need, candidate.fixed) == 0 {
-                spent.insert((seat, &candidate.requirement, candidate.fixed));
+            let unit = Unit::Job(candidate.id);
+            let wish = Wish { unit: Some(unit), seat, need, jobs: 1, fixed: candidate.fixed };
+            if ledger.room_beside(&wish) == 0 {
+                // Where something is promised, who asks makes a difference.
+                if !ledger.has_promises() {
+                    spent.insert((seat, &candidate.requirement, candidate.fixed));
+                }
             } else if self.try_place(at) {
+                ledger.keep_promise(unit);
                 ledger.take(seat, need, candidate.fixed, 1);
             }
         }

@@ -12,6 +12,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use muster_domain::{Amounts, Borrower, Dimension, Queue, QueueName, QuotaRoom, Resources, Terms};
 
+use crate::promise::Promise;
+
 /// Jobs of one kind that take room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
@@ -66,6 +68,8 @@ pub struct Ledger {
     /// What the workers have, by dimension, and their slots; zero where it is not known.
     pub(crate) capacity: Row,
     pub(crate) slots: u64,
+    /// What is not used yet, but promised.
+    pub(crate) promises: Vec<Promise>,
 }
 
 impl Ledger {
@@ -92,6 +96,7 @@ impl Ledger {
             let root = ledger.seats[seat].root;
             ledger.seats[root].closed = true;
         }
+        ledger.note_promises(queues);
         for held in held {
             let seat = ledger.seat_or_add(held.queue.as_ref());
             ledger.take(seat, &ledger.row(&held.need), held.fixed, held.jobs);

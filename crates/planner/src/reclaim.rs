@@ -26,7 +26,7 @@ impl Stake {
 
 impl Ledger {
     /// Whether two queues are of one tree, so that one may use what is the other's.
-    pub(crate) fn are_related(&self, one: usize, other: usize) -> bool {
+    pub fn are_related(&self, one: usize, other: usize) -> bool {
         self.seats[one].root == self.seats[other].root
     }
 

@@ -123,6 +123,9 @@ macro_rules! compliance_suite {
                 quota_is_taken_back_where_room_is_not_what_lacks, what_may_not_be_stopped_stays,
                 owners_are_not_stopped_for_borrowers, more_service_gives_way_to_less,
                 equal_service_stops_nobody, stops_that_priority_does_not_demand_have_a_budget,
+                an_urgent_job_stops_less_urgent_work_of_its_full_queue,
+                an_urgent_gang_stops_as_many_of_its_full_queue_as_it_needs,
+                what_is_given_up_in_vain_is_free_again,
             }
             history {
                 runs_before_say_what_to_expect, one_batch_teaches_in_order_and_old_series_are_forgotten,

@@ -100,7 +100,8 @@ pub async fn a_gang_without_foreseeable_start_is_passed_for_a_while(stage: &Stag
     assert!(stage.claim_by("a").await.is_none());
 }
 
-async fn running(stage: &Stage, worker: &str, spec: JobSpec) -> Job {
+/// A job that runs on a worker which asks for it.
+pub async fn running(stage: &Stage, worker: &str, spec: JobSpec) -> Job {
     let id = stage.submit(spec).await.id;
     let job = stage.claim_by(worker).await.unwrap();
     assert_eq!(job.id, id);

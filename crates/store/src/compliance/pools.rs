@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use muster_domain::{Job, JobId, JobSpec, PoolAt, ReportKind, Resources, Span, Status, Worker, WorkerId};
+use muster_domain::{JobId, JobSpec, PoolAt, ReportKind, Resources, Span, Status, Worker, WorkerId};
 use muster_planner::policy::{Policies, Policy, PolicyName, Pool};
 
 use super::Stage;
 use super::band::membership;
-use super::outlook::{A_WHILE, alive};
+use super::outlook::{A_WHILE, alive, running};
 use super::quotas::{owning, queued, set};
 use super::stage::{memory, needing};
 
@@ -43,13 +43,6 @@ fn urgent(spec: JobSpec) -> JobSpec {
 async fn worker(stage: &Stage, name: &str, pool: &str, resources: Resources, slots: Option<u32>) {
     let plain = stage.register(name, resources, slots).await;
     stage.register_worker(Worker { tags: tags(pool), ..plain }).await;
-}
-
-async fn running(stage: &Stage, worker: &str, spec: JobSpec) -> Job {
-    let id = stage.submit(spec).await.id;
-    let job = stage.claim_by(worker).await.unwrap();
-    assert_eq!(job.id, id);
-    job
 }
 
 pub async fn each_pool_has_the_order_of_its_policy(stage: &Stage) {

@@ -1,13 +1,17 @@
 //! Stops that priority does not demand: work that borrows stops for work of a queue that owns, and what has had
 //! much service for what has had less, within a budget.
 
-use muster_domain::{EventKind, Job, JobSpec, PoolAt, ReportKind, Span, Status, Unit};
+use std::collections::BTreeSet;
+
+use muster_domain::{
+    EventKind, GangMembership, Job, JobSpec, PoolAt, ReportKind, Span, Status, Unit, Worker,
+};
 
 use muster_planner::policy::Allowances;
 
 use super::Stage;
 use super::band::membership;
-use super::outlook::{A_WHILE, alive};
+use super::outlook::{A_WHILE, alive, running};
 use super::quotas::{owning, queued, set};
 use super::stage::{memory, needing};
 
@@ -187,9 +191,6 @@ pub async fn stops_that_priority_does_not_demand_have_a_budget(stage: &Stage) {
     spent.of_mut(only).spend(u64::MAX);
     let summary = stage.look_with(spent).await;
     assert_eq!((summary.stopped.all(), summary.allowances.of(only).left()), (0, 0));
-    let urgent = stage.submit(JobSpec { priority: 1, ..queued("b", 10) }).await;
-    assert_eq!(stage.look_with(summary.allowances.clone()).await.stopped.all(), 0, "b has no quota left");
-    stage.cancel(urgent.id).await.unwrap();
     let urgent = stage.submit(JobSpec { priority: 1, ..needing(10) }).await;
     assert_eq!(stage.look_with(summary.allowances.clone()).await.stopped.priority, 1, "priority needs none");
     stage.cancel(urgent.id).await.unwrap();
@@ -198,4 +199,81 @@ pub async fn stops_that_priority_does_not_demand_have_a_budget(stage: &Stage) {
     let summary = stage.look_with(later.clone()).await;
     assert_eq!(summary.stopped.quota, 1, "beside the one that stops already");
     assert!(summary.allowances.of(only).left() < later.of(only).left());
+}
+
+/// A worker that carries a tag, beside `x`, which does not.
+async fn tagged(stage: &Stage, name: &str) {
+    let plain = stage.register(name, memory(100), None).await;
+    stage.register_worker(Worker { tags: BTreeSet::from(["t".to_owned()]), ..plain }).await;
+}
+
+/// Two jobs of 20 fill the quota of queue `a` on `x`; `w` is idle, and carries a tag.
+async fn full_queue(stage: &Stage) -> [Job; 2] {
+    set(stage, owning("a", 40)).await;
+    stage.register("x", memory(100), None).await;
+    tagged(stage, "w").await;
+    let first = running(stage, "x", queued("a", 20)).await;
+    stage.advance(A_WHILE);
+    let second = running(stage, "x", queued("a", 20)).await;
+    stage.advance(A_WHILE);
+    alive(stage, &["x", "w"]).await;
+    [first, second]
+}
+
+pub async fn an_urgent_job_stops_less_urgent_work_of_its_full_queue(stage: &Stage) {
+    let [first, second] = full_queue(stage).await;
+    let spec = JobSpec { tags: BTreeSet::from(["t".to_owned()]), ..queued("a", 20) };
+    let equal = stage.submit(spec.clone()).await;
+    assert_eq!(stage.look().await.stopped.all(), 0, "it is no more important");
+    stage.cancel(equal.id).await.unwrap();
+    let urgent = stage.submit(JobSpec { priority: 5, ..spec }).await;
+    assert_eq!(stage.look().await.stopped.priority, 1, "one is enough");
+    assert_eq!(stage.look().await.stopped.all(), 0, "the quota is on its way");
+    assert_eq!(stage.status(first.id).await, Status::Running);
+    assert_eq!(stage.status(second.id).await, Status::Preempting, "the one that loses least");
+    stage.report(&second, ReportKind::Preempted).await.unwrap();
+    // The one that stopped would fit where it was, but the quota is not for it; nor for others of its kind.
+    let other = stage.submit(queued("a", 20)).await;
+    for _ in 0..2 {
+        assert!(stage.claim_by("x").await.is_none());
+        assert_eq!(stage.look().await.stopped.all(), 0);
+    }
+    let runs = stage.claim_by("w").await.unwrap();
+    assert_eq!(runs.id, urgent.id);
+    assert_eq!(stage.look().await.stopped.all(), 0);
+    assert!(stage.claim_by("x").await.is_none(), "the queue is full");
+    stage.report(&runs, ReportKind::Done).await.unwrap();
+    stage.look().await;
+    assert_eq!(stage.claim_by("x").await.unwrap().id, second.id);
+    assert_eq!(stage.status(other.id).await, Status::Pending);
+}
+
+pub async fn an_urgent_gang_stops_as_many_of_its_full_queue_as_it_needs(stage: &Stage) {
+    full_queue(stage).await;
+    let third = stage.submit(queued("a", 20)).await;
+    let spec = JobSpec { priority: 5, tags: BTreeSet::from(["t".to_owned()]), ..queued("a", 20) };
+    let pair = GangMembership { per_worker: 2, ..membership(2) };
+    let gang = stage.submit_gang(spec, pair).await;
+    assert_eq!(stage.look().await.stopped.priority, 2);
+    for job in stage.all().await.into_iter().filter(|job| job.status() == Status::Preempting) {
+        stage.report(&job, ReportKind::Preempted).await.unwrap();
+        assert!(stage.claim_by("x").await.is_none());
+    }
+    assert_eq!(stage.plan().await.placed, 1);
+    assert_eq!(stage.claim_gang(gang).await.len(), 2);
+    stage.look().await;
+    assert!(stage.claim_by("x").await.is_none(), "the queue is full");
+    assert_eq!(stage.status(third.id).await, Status::Pending);
+}
+
+pub async fn what_is_given_up_in_vain_is_free_again(stage: &Stage) {
+    let [_, second] = full_queue(stage).await;
+    let spec = JobSpec { priority: 5, tags: BTreeSet::from(["t".to_owned()]), ..queued("a", 20) };
+    let urgent = stage.submit(spec).await;
+    stage.look().await;
+    stage.report(&second, ReportKind::Preempted).await.unwrap();
+    assert!(stage.claim_by("x").await.is_none());
+    stage.cancel(urgent.id).await.unwrap();
+    stage.look().await;
+    assert_eq!(stage.claim_by("x").await.unwrap().id, second.id);
 }

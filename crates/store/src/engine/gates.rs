@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use muster_domain::{Job, Queue, QueueName, Shape};
-use muster_planner::Ledger;
+use muster_domain::{Job, Queue, QueueName, Shape, Unit};
+use muster_planner::{Ledger, Wish};
 
 use super::quotas::{self, Quotas};
 use super::work::Work;
@@ -147,6 +147,13 @@ impl Gates {
     /// How many jobs of this shape the quota lets start; `None` where there is none.
     pub(super) fn quota_room(&self, shape: &Shape) -> Option<u32> {
         self.quotas.room(shape)
+    }
+
+    /// How many jobs of this shape the quota lets start together beside what is promised to others than `unit`.
+    pub(super) fn quota_beside(&self, unit: Option<Unit>, shape: &Shape, jobs: u32) -> Option<u32> {
+        let ledger = self.ledger()?;
+        let (seat, need) = (self.seat(shape)?, ledger.row(&shape.requirement.resources));
+        Some(ledger.room_beside(&Wish { unit, seat, need: &need, jobs, fixed: shape.fixed }))
     }
 
     /// Counts jobs that start.

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, PoolAt, QueueName, Shape, ShapeId, Timestamp,
-    Trigger, Unit, WorkerId,
+    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, PoolAt, Promised, QueueName, Shape, ShapeId,
+    Timestamp, Trigger, Unit, WorkerId,
 };
 use muster_planner::policy::Cause;
 use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook, size};
@@ -60,13 +60,13 @@ pub(super) async fn look<T: Tx>(
     let ids: Vec<WorkerId> = workers.iter().map(|worker| worker.id.clone()).collect();
     let mut views = with_usage(work.tx, workers).await?;
     let (mut waiting, gates) = blocked(work, gangs, &mut views).await?;
-    waiting.retain(|one| has_hope(one, &gates));
-    waiting.sort_by_key(|one| one.waiting.unit.key());
-    bound(&mut waiting);
     let mut found = muster_planner::Outlook::default();
     let mut named: HashMap<Unit, JobId> = HashMap::new();
     if !waiting.is_empty() {
         let held = work.tx.held_jobs(&ids).await?;
+        waiting.retain(|one| has_hope(one, &gates, &held));
+        waiting.sort_by_key(|one| one.waiting.unit.key());
+        bound(&mut waiting);
         named = held.iter().map(|job| (unit_of(job), job.id)).collect();
         let occupants = occupants(&held, &ids, gates.ledger(), policies, now);
         let mut allowances = pass.allowances.clone();
@@ -86,7 +86,15 @@ pub(super) async fn look<T: Tx>(
     summary.keeping = after.len() as u32;
     keep(work, &before, &after).await?;
     let owners = found.taking_back.into_iter().filter_map(|seat| gates.ledger()?.name(seat).cloned());
-    take_back(work, &owners.collect()).await
+    let mut promises: BTreeMap<QueueName, Vec<Promised>> = BTreeMap::new();
+    for one in &waiting {
+        let (unit, shape) = (one.waiting.unit.unit, &one.shape);
+        if let Some((tasks, queue)) = found.promised.get(&unit).zip(shape.queue.clone()) {
+            let (need, fixed) = (shape.requirement.resources.clone(), shape.fixed);
+            promises.entry(queue).or_default().push(Promised { unit, need, tasks: *tasks, fixed });
+        }
+    }
+    set_aside(work, &owners.collect(), &promises).await
 }
 
 /// The gangs, and the first pending job of each shape that no worker has room for now, or that lacks quota;
@@ -109,7 +117,7 @@ async fn blocked<T: Tx>(
     let asking = shapes.iter().map(|(_, shape)| shape).chain(gangs.iter().map(|gang| &gang.shape));
     let gates = Gates::read(work, asking, Look::Peek).await?;
     shapes.retain(|(id, shape)| {
-        let lacks_quota = gates.quota_room(shape) == Some(0);
+        let lacks_quota = gates.quota_beside(None, shape, 1) == Some(0);
         gates.room_but_quota(shape) > 0 && (lacks_quota || roomless.contains(id))
     });
     let ids: Vec<ShapeId> = shapes.iter().map(|(id, _)| *id).collect();
@@ -142,14 +150,20 @@ fn extent(views: &[WorkerView], held: &[Job], is_in: impl Fn(&BTreeSet<String>) 
     has.max(used)
 }
 
-/// Whether a look can help it: its quota lets it start, or others may have to give some of it back. Those without
-/// hope must not take the places of others.
-fn has_hope(one: &Blocked, gates: &Gates) -> bool {
+/// Whether a look can help it: its quota lets it start, or others may have to give some of it back, or less important
+/// work of its tree may have to stop. Those without hope must not take the places of others.
+fn has_hope(one: &Blocked, gates: &Gates, held: &[Job]) -> bool {
     let unit = &one.waiting.unit;
     let Some((ledger, seat)) = gates.ledger().zip(unit.seat) else { return true };
     let need = ledger.row(&unit.requirement.resources);
     let all: Vec<u64> = need.iter().map(|need| need.saturating_mul(u64::from(unit.tasks))).collect();
-    ledger.room(seat, &need, unit.fixed) >= unit.least || ledger.is_within_own(seat, &all)
+    let gives_way = |job: &Job| {
+        let related = ledger.seat(job.spec.queue.as_ref()).is_some_and(|own| ledger.are_related(own, seat));
+        related && !job.spec.fixed && job.spec.priority < unit.priority
+    };
+    ledger.room(seat, &need, unit.fixed) >= unit.least
+        || ledger.is_within_own(seat, &all)
+        || held.iter().any(gives_way)
 }
 
 pub(super) fn single(job: &Job, policies: &Policies, now: Timestamp) -> GangCandidate {
@@ -262,10 +276,17 @@ fn words(stop: &Stop, comes: Option<&Blocked>, own: i32) -> String {
     }
 }
 
-/// Notes which queues are about to get back what they lent.
-async fn take_back<T: Tx>(work: &mut Work<'_, T>, owners: &BTreeSet<QueueName>) -> Result<(), StoreError> {
+/// Notes which queues are about to get back what they lent, and what is promised to work that waits in them.
+async fn set_aside<T: Tx>(
+    work: &mut Work<'_, T>,
+    owners: &BTreeSet<QueueName>,
+    promises: &BTreeMap<QueueName, Vec<Promised>>,
+) -> Result<(), StoreError> {
+    let promised = |name: &QueueName| promises.get(name).cloned().unwrap_or_default();
     let queues = work.tx.queues().await?.into_iter();
-    let changed = queues.filter(|queue| queue.takes_back != owners.contains(&queue.name));
+    let changed = queues.filter(|queue| {
+        queue.takes_back != owners.contains(&queue.name) || queue.promised != promised(&queue.name)
+    });
     let changed: Vec<QueueName> = changed.map(|queue| queue.name).collect();
     if changed.is_empty() {
         return Ok(());
@@ -273,9 +294,10 @@ async fn take_back<T: Tx>(work: &mut Work<'_, T>, owners: &BTreeSet<QueueName>) 
     let mut locked = work.tx.lock_queues(&changed).await?;
     for queue in &mut locked {
         queue.takes_back = owners.contains(&queue.name);
+        queue.promised = promised(&queue.name);
     }
     work.tx.put_queues(&locked).await?;
-    // Who was kept from borrowing may borrow.
+    // Who was kept from borrowing, or from what was promised, may start.
     work.note_room();
     Ok(())
 }

@@ -204,7 +204,12 @@ async fn commit<T: Tx>(
         let candidate = &candidates[piece.candidate];
         let names: Vec<WorkerId> = piece.workers.iter().filter_map(|at| views[*at].id.clone()).collect();
         let Some(gang) = candidate.gang().filter(|_| names.len() == piece.workers.len()) else { continue };
-        let Some(shape) = shape.filter(|shape| gates.room(shape) as usize >= names.len()) else { continue };
+        let tasks = names.len() as u32;
+        let open = |shape: &Shape| {
+            let quota = gates.quota_beside(Some(candidate.unit), shape, tasks).unwrap_or(u32::MAX);
+            gates.room(shape).min(quota) >= tasks
+        };
+        let Some(shape) = shape.filter(open) else { continue };
         let Some((after, devices)) = taken(&room, &names, candidate) else { continue };
         let places = places(work, gang, names.iter().zip(devices), &mut workers);
         if work.reserve(gang, &places).is_ok() {
