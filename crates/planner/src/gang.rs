@@ -170,6 +170,26 @@ fn in_turn<'a>(
     placements
 }
 
+/// How many tasks of a gang a worker takes of which so much is free.
+fn capacity(view: &WorkerView, free: &Resources, gang: &GangCandidate) -> u32 {
+    // Nothing can be reserved on a claimer that gave no name.
+    if view.id.is_none() || !view.carries(&gang.requirement) {
+        return 0;
+    }
+    if view.total.is_none() {
+        return gang.most_on_one();
+    }
+    let room = Room { free, slots: view.free_slots(), devices: view.devices.as_ref(), running: view.running };
+    let (need, most) = (&gang.requirement, gang.most_on_one());
+    room.capacity(need, most).min(view.capacity_beside(&gang.entrant(), need, most))
+}
+
+/// The same of a worker by itself.
+pub(crate) fn tasks_on(view: &WorkerView, gang: &GangCandidate) -> u32 {
+    let free = view.total.as_ref().map(|total| total.minus(&view.used)).unwrap_or_default();
+    capacity(view, &free, gang)
+}
+
 /// A worker during the pass, with what would otherwise be computed for every gang again.
 struct Host {
     view: WorkerView,
@@ -181,21 +201,7 @@ struct Host {
 
 impl Host {
     fn capacity(&self, gang: &GangCandidate) -> u32 {
-        // Nothing can be reserved on a claimer that gave no name.
-        if self.view.id.is_none() || !self.view.carries(&gang.requirement) {
-            return 0;
-        }
-        if self.view.total.is_none() {
-            return gang.most_on_one();
-        }
-        let room = Room {
-            free: &self.free,
-            slots: self.view.free_slots(),
-            devices: self.view.devices.as_ref(),
-            running: self.view.running,
-        };
-        let (need, most) = (&gang.requirement, gang.most_on_one());
-        room.capacity(need, most).min(self.view.capacity_beside(&gang.entrant(), need, most))
+        capacity(&self.view, &self.free, gang)
     }
 
     /// Whether it could take a task if it were empty.

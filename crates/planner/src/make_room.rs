@@ -5,6 +5,7 @@
 //! without the others; nobody is chosen when stopping all of them would not help; what is taken back for an
 //! owner of quota does not turn shares round.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,8 +102,9 @@ pub(crate) fn make_room(scene: &Scene<'_>, incoming: &Incoming<'_>) -> Option<Ma
 /// All whose stop is allowed and may be of help, in the order in which they are taken.
 fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -> Vec<Victim<Unit>> {
     let lacks_quota = sketch.most() < incoming.unit.fewest();
-    let useful: Vec<bool> =
-        scene.workers.iter().map(|worker| worker.capacity_ever(&incoming.unit.requirement, 1) > 0).collect();
+    let need = &incoming.unit.requirement;
+    let useful =
+        |worker: usize| scene.workers.get(worker).is_some_and(|worker| worker.capacity_ever(need, 1) > 0);
     let owns = |stake: Option<&Stake>| {
         let (ledger, stake) = (scene.ledger?, stake?);
         Some(ledger.is_own(stake))
@@ -114,10 +116,6 @@ fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -
             .ledger
             .zip(incoming.stake.zip(tenant.stake.as_ref()))
             .filter(|(ledger, (a, b))| ledger.are_related(a.seat, b.seat));
-        let helps = tenant.holds.iter().any(|(worker, ..)| useful.get(*worker).copied().unwrap_or(false));
-        if incoming.stopped_for == Some(tenant.unit) || !(helps || lacks_quota && related.is_some()) {
-            return None;
-        }
         let borrows = related.is_some_and(|(ledger, (_, runs))| ledger.borrows(runs));
         let seat = |stake: Option<&Stake>| stake.map_or(u32::MAX, |stake| stake.seat as u32);
         let comes = Party {
@@ -134,8 +132,13 @@ fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -
             queue: seat(tenant.stake.as_ref()),
             borrows,
         };
+        // Most may not be stopped: whether that would help is asked of the others only.
         let cause = cause(comes, runs, by_level)
             .filter(|cause| scene.policies.may_stop(incoming.unit.pool, tenant.pool, *cause))?;
+        let helps = || tenant.holds.iter().any(|(worker, ..)| useful(*worker));
+        if incoming.stopped_for == Some(tenant.unit) || !(lacks_quota && related.is_some() || helps()) {
+            return None;
+        }
         Some(Victim {
             priority: tenant.priority,
             owns: !borrows,
@@ -217,7 +220,8 @@ fn are_taken_back(
 struct Sketch<'a> {
     scene: &'a Scene<'a>,
     incoming: &'a Incoming<'a>,
-    left: Vec<WorkerView>,
+    /// Copied when the first of them is tried without somebody.
+    left: Cow<'a, [WorkerView]>,
     ledger: Option<Ledger>,
     /// Who is gone from each worker.
     gone: BTreeMap<usize, BTreeSet<Unit>>,
@@ -226,7 +230,7 @@ struct Sketch<'a> {
 impl<'a> Sketch<'a> {
     fn new(scene: &'a Scene<'a>, incoming: &'a Incoming<'a>) -> Self {
         let ledger = scene.ledger.filter(|_| incoming.stake.is_some()).cloned();
-        Self { scene, incoming, left: scene.workers.to_vec(), ledger, gone: BTreeMap::new() }
+        Self { scene, incoming, left: Cow::Borrowed(scene.workers), ledger, gone: BTreeMap::new() }
     }
 
     /// How many tasks the quota lets start.
@@ -246,7 +250,7 @@ impl<'a> Sketch<'a> {
     /// Works out anew what is left of the workers of a unit.
     fn settle(&mut self, tenant: &Tenant) {
         for (worker, ..) in &tenant.holds {
-            let Some(left) = self.left.get_mut(*worker) else { continue };
+            let Some(left) = self.left.to_mut().get_mut(*worker) else { continue };
             left.clone_from(&self.scene.workers[*worker]);
             let gone = self.gone.get(worker).into_iter().flatten();
             for unit in gone.filter_map(|unit| self.scene.tenants.get(unit)) {

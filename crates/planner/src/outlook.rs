@@ -5,6 +5,7 @@
 //! room that comes free anyway is waited for; one unit of a pool at a time holds room on the strength of foreseen
 //! ends alone; a worker keeps room for one unit; room is kept for nobody whose quota does not let it start.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_domain::{KeptRoom, Timestamp, Unit};
@@ -230,11 +231,11 @@ impl<'a> Look<'a> {
     }
 
     /// The workers without those who stop already.
-    fn soon(&self) -> Vec<WorkerView> {
-        let mut soon = self.free.clone();
+    fn soon(&self) -> Cow<'_, [WorkerView]> {
+        let mut soon = Cow::Borrowed(self.free.as_slice());
         let stops = |one: &&Occupant| one.stopping || self.leaving.contains(&one.unit);
         for occupant in self.sight.occupants.iter().filter(stops) {
-            if let Some(worker) = soon.get_mut(occupant.worker) {
+            if let Some(worker) = soon.to_mut().get_mut(occupant.worker) {
                 worker.leave(&occupant.held, occupant.devices.as_ref());
             }
         }

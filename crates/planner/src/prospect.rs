@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use muster_domain::{Grant, KeptRoom, PoolAt, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
-use crate::gang::{GangCandidate, Pass};
+use crate::gang::{GangCandidate, Pass, tasks_on};
 use crate::score::Scoring;
 
 /// A job that holds room on a worker.
@@ -57,17 +57,48 @@ pub fn prospect(
     unit: &GangCandidate,
     scoring: Scoring,
 ) -> Option<Prospect> {
-    let mut ends: Vec<Timestamp> = occupants.iter().filter_map(|occupant| occupant.ends).collect();
-    ends.sort_unstable();
-    ends.dedup();
+    let ends = hopeful(workers, occupants, unit);
     let fits_at =
         |at: Timestamp| places(&left_at(workers, occupants, Some(at)), unit, scoring, u32::MAX).is_some();
-    let index = ends.partition_point(|at| !fits_at(*at));
+    // Where no domain is asked for, the first of them is the one.
+    let index = if ends.first().is_none_or(|first| fits_at(*first)) {
+        0
+    } else {
+        ends.partition_point(|at| !fits_at(*at))
+    };
     let at = ends.get(index).copied();
     let left = left_at(workers, occupants, at);
     let places = places(&left, unit, scoring, u32::MAX)?;
     let rooms = rooms(&left, unit, &places, at);
     Some(Prospect { at, rooms })
+}
+
+/// The ends from the first one on at which there is room for as many tasks as are needed, wherever that may be.
+fn hopeful(workers: &[WorkerView], occupants: &[Occupant], unit: &GangCandidate) -> Vec<Timestamp> {
+    let mut leaving: Vec<(Timestamp, &Occupant)> =
+        occupants.iter().filter_map(|occupant| Some((occupant.ends?, occupant))).collect();
+    leaving.sort_unstable_by_key(|(ends, occupant)| (*ends, occupant.worker));
+    let mut left = workers.to_vec();
+    let tasks = |view: &WorkerView| u64::from(tasks_on(view, unit));
+    let mut room: Vec<u64> = left.iter().map(tasks).collect();
+    let mut all: u64 = room.iter().sum();
+    let mut ends = Vec::new();
+    for together in leaving.chunk_by(|one, next| one.0 == next.0) {
+        for (_, occupant) in together {
+            if all >= u64::from(unit.fewest()) {
+                break;
+            }
+            let Some(worker) = left.get_mut(occupant.worker) else { continue };
+            worker.leave(&occupant.held, occupant.devices.as_ref());
+            let now = tasks(worker);
+            all = all - room[occupant.worker] + now;
+            room[occupant.worker] = now;
+        }
+        if all >= u64::from(unit.fewest()) {
+            ends.extend(together.first().map(|(at, _)| *at));
+        }
+    }
+    ends
 }
 
 /// The workers with only those left that end after `at`; with nobody left at the end of all time.
@@ -89,6 +120,15 @@ pub(crate) fn places(
     scoring: Scoring,
     most: u32,
 ) -> Option<Vec<usize>> {
+    // Most units that are asked about do not fit: that is seen without a pass.
+    let mut room = 0;
+    let enough = workers.iter().any(|worker| {
+        room += u64::from(tasks_on(worker, unit));
+        room >= u64::from(unit.fewest())
+    });
+    if !enough {
+        return None;
+    }
     let whole = GangCandidate { limits: Vec::new(), ..unit.clone() };
     Pass::new(workers, &[], scoring).place(&whole, most)
 }

@@ -99,7 +99,7 @@ impl PostgresTx {
 
     /// The number up to which no event can appear any more. The order of the two looks matters, and the
     /// rows have to be read after both.
-    async fn decided(&mut self) -> Done<i64> {
+    pub(crate) async fn decided(&mut self) -> Done<i64> {
         const OPERATION: &str = "look for open events";
         let sql = format!("SELECT {LAST_DRAWN} FROM events_seq_seq");
         let drawn = self.query(OPERATION, &sql, &[]).await?;

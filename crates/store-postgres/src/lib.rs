@@ -21,7 +21,9 @@ mod pending;
 #[cfg(test)]
 mod plans_tests;
 mod pool;
+mod roster;
 mod row;
+mod scope;
 mod sets;
 mod store;
 mod tx;

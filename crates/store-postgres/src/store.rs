@@ -1,13 +1,13 @@
 //! The store's public face: a pool, a transaction a batch, collisions tried again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::{Client, Pool};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 use muster_domain::Timestamp;
-use muster_store::engine::{self, Policies};
+use muster_store::engine::{self, Policies, Roster};
 use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
 use tokio_postgres::Config;
 
@@ -25,6 +25,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct PostgresStore {
     policies: Policies,
     pool: Pool,
+    roster: Mutex<Roster>,
     config: Arc<Config>,
     /// Tells our own notifications from those of others.
     instance: u64,
@@ -41,7 +42,17 @@ impl PostgresStore {
         let config = pool::configure(url, &options)?;
         let pool = pool::build(config.clone(), &options)?;
         migrations::migrate(pool.get().await.map_err(acquiring("connect"))?).await?;
-        Ok(Self { policies, pool, config: Arc::new(config), instance: rand::random() })
+        Ok(Self {
+            policies,
+            pool,
+            roster: Mutex::default(),
+            config: Arc::new(config),
+            instance: rand::random(),
+        })
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn client(&self, operation: &'static str) -> Done<Client> {
@@ -50,10 +61,13 @@ impl PostgresStore {
 
     async fn apply_once(&self, now: Timestamp, commands: &[Command]) -> Done<Applied> {
         let mut tx = PostgresTx::new(self.client("apply").await?, Scope::Write);
-        match engine::apply(&mut tx, &self.policies, now, commands).await {
+        // Lost on every way out but the last: it knows what is not committed.
+        let mut roster = self.remembered().take();
+        match engine::apply(&mut tx, &self.policies, &mut roster, now, commands).await {
             Ok(applied) => {
                 let payload = wakes::notification(self.instance, &applied.wake);
                 tx.commit(payload.map(|payload| (wakes::CHANNEL, payload))).await?;
+                self.remembered().put(roster);
                 Ok(applied)
             }
             Err(error) => {

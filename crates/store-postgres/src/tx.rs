@@ -13,8 +13,8 @@ use muster_domain::{
     ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx,
-    Usage, WaitingGang,
+    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter,
+    StoreError, Tx, Usage, WaitingGang,
 };
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -22,6 +22,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::error::{during, failed};
+pub(crate) use crate::scope::Scope;
 
 pub(crate) type Done<T> = Result<T, StoreError>;
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -32,27 +33,6 @@ pub(crate) struct Target<const N: usize> {
     pub(crate) operation: &'static str,
     pub(crate) sql: &'static str,
     pub(crate) types: [Type; N],
-}
-
-/// How the statements of a [`PostgresTx`] belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// A transaction; each statement sees what was committed before it began.
-    Write,
-    /// One state of the database for all statements.
-    Snapshot,
-    /// Every statement for itself.
-    Single,
-}
-
-impl Scope {
-    const fn begin(self) -> Option<&'static str> {
-        match self {
-            Self::Write => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
-            Self::Snapshot => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-            Self::Single => None,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -355,6 +335,14 @@ impl Tx for PostgresTx {
         self.select_and_lock_reserved(workers).await
     }
 
+    async fn all_held(&mut self) -> Done<Vec<Job>> {
+        self.select_all_held().await
+    }
+
+    async fn held_among(&mut self, seqs: &[u64]) -> Done<Vec<Job>> {
+        self.select_held_among(seqs).await
+    }
+
     async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         self.select_held(workers).await
     }
@@ -543,6 +531,14 @@ impl Tx for PostgresTx {
         self.select_workers().await
     }
 
+    async fn read_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
+        self.select_some_workers(ids).await
+    }
+
+    async fn workers_apart(&mut self, since: Timestamp) -> Done<Vec<Apart>> {
+        self.select_apart(since).await
+    }
+
     async fn put_workers(&mut self, workers: &[Worker]) -> Done<()> {
         self.write_workers(workers).await
     }
@@ -565,6 +561,14 @@ impl Tx for PostgresTx {
 
     async fn last_event(&mut self) -> Done<u64> {
         self.select_last_event().await
+    }
+
+    async fn changed_since(&mut self, position: u64, limit: u64) -> Done<Option<Changed>> {
+        self.select_changed(position, limit).await
+    }
+
+    async fn note_removed(&mut self, newest: Timestamp) -> Done<()> {
+        self.write_removed(newest).await
     }
 
     async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {

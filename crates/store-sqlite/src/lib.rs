@@ -19,6 +19,7 @@ mod migrations;
 mod pending;
 #[cfg(test)]
 mod plans_tests;
+mod roster;
 mod row;
 mod sets;
 mod store;

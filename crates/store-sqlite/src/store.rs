@@ -2,11 +2,12 @@
 //! can be long, have a thread of their own: nobody waits behind them.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream, StreamExt};
 use muster_domain::Timestamp;
-use muster_store::engine::{self, Policies};
+use muster_store::engine::{self, Policies, Roster};
 use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
 use rusqlite::Connection;
 
@@ -21,6 +22,7 @@ use crate::tx::Done;
 #[derive(Debug)]
 pub struct SqliteStore {
     policies: Policies,
+    roster: Arc<Mutex<Roster>>,
     // Dropped first: the last connection to close is the one that writes, which then cleans up.
     lists: DatabaseThread,
     reader: DatabaseThread,
@@ -38,6 +40,7 @@ impl SqliteStore {
         let reader = |name| DatabaseThread::start(name, connection::open_reader(&path)?, |_| ());
         Ok(Self {
             policies: policies.into(),
+            roster: Arc::default(),
             lists: reader("muster-db-list")?,
             reader: reader("muster-db-read")?,
             writer: DatabaseThread::start("muster-db-write", writer, move |connection| {
@@ -65,8 +68,16 @@ fn empty_log(connection: &Connection) {
 impl Store for SqliteStore {
     fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>> {
         let policies = self.policies.clone();
+        let remembered = Arc::clone(&self.roster);
         let task = move |connection: &Connection| {
-            connection::write(connection, |tx| ready(engine::apply(tx, &policies, now, &commands)))
+            let remembered = || remembered.lock().unwrap_or_else(PoisonError::into_inner);
+            // Lost when the transaction fails: it knows what is not committed.
+            let mut roster = remembered().take();
+            let applied = connection::write(connection, |tx| {
+                ready(engine::apply(tx, &policies, &mut roster, now, &commands))
+            })?;
+            remembered().put(roster);
+            Ok(applied)
         };
         self.writer.call(task).boxed()
     }

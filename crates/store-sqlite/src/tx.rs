@@ -9,8 +9,8 @@ use muster_domain::{
     ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx,
-    Usage, WaitingGang,
+    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter,
+    StoreError, Tx, Usage, WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -240,6 +240,14 @@ impl Tx for SqliteTx<'_> {
         self.select_reserved(workers)
     }
 
+    async fn all_held(&mut self) -> Done<Vec<Job>> {
+        self.select_all_held()
+    }
+
+    async fn held_among(&mut self, seqs: &[u64]) -> Done<Vec<Job>> {
+        self.select_held_among(seqs)
+    }
+
     async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         self.select_held(workers)
     }
@@ -428,6 +436,14 @@ impl Tx for SqliteTx<'_> {
         self.select_all_workers()
     }
 
+    async fn read_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
+        self.select_workers(ids)
+    }
+
+    async fn workers_apart(&mut self, since: Timestamp) -> Done<Vec<Apart>> {
+        self.select_apart(since)
+    }
+
     async fn put_workers(&mut self, workers: &[Worker]) -> Done<()> {
         self.write_workers(workers)
     }
@@ -450,6 +466,14 @@ impl Tx for SqliteTx<'_> {
 
     async fn last_event(&mut self) -> Done<u64> {
         self.select_last_event()
+    }
+
+    async fn changed_since(&mut self, position: u64, limit: u64) -> Done<Option<Changed>> {
+        self.select_changed(position, limit)
+    }
+
+    async fn note_removed(&mut self, newest: Timestamp) -> Done<()> {
+        self.write_removed(newest)
     }
 
     async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {

@@ -33,5 +33,5 @@ pub use query::{
     Query, QueueStanding, Reply, SetCount, SetFilter, SetView, WorkerUsage,
 };
 pub use store::{Leadership, Role, Store, StoreExt};
-pub use tx::{Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
+pub use tx::{Apart, Changed, Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

@@ -4,8 +4,8 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, Queue, QueueName, Rule, RunTimes,
-    SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, Queue, QueueName, Rule,
+    RunTimes, SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use crate::error::StoreError;
@@ -35,6 +35,28 @@ pub struct HeldJob {
     pub job: JobId,
     pub shape: ShapeId,
     pub devices: Option<Grant>,
+}
+
+/// What is different about a worker from one that was heard of lately and keeps no room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apart {
+    pub worker: WorkerId,
+    /// Offline, or not heard of lately.
+    pub silent: bool,
+    pub kept: Option<KeptRoom>,
+}
+
+/// What the log says changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// The position from which to ask the next time.
+    pub upto: u64,
+    /// Numbers of jobs, each once.
+    pub jobs: Vec<u64>,
+    /// Each once.
+    pub workers: Vec<WorkerId>,
+    /// When the last of all jobs ended that were ever removed.
+    pub removed: Option<Timestamp>,
 }
 
 /// The oldest of what a sweep looks for: nothing can be overdue before its bound has passed these.
@@ -122,6 +144,10 @@ pub trait Tx {
     async fn running_jobs(&mut self, worker: &WorkerId) -> Done<Vec<Job>>;
     /// Reserved, running and stopping jobs of these workers, unlocked.
     async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>>;
+    /// All reserved, running and stopping jobs, also of workers that nobody knows, unlocked.
+    async fn all_held(&mut self) -> Done<Vec<Job>>;
+    /// Those of the jobs with these numbers that are reserved, running or stopping, unlocked.
+    async fn held_among(&mut self, seqs: &[u64]) -> Done<Vec<Job>>;
     /// Gangs, newest first, by the number of their first task.
     async fn gangs(&mut self, before_seq: Option<u64>, limit: usize) -> Done<Vec<(u64, GangId)>>;
 
@@ -236,6 +262,10 @@ pub trait Tx {
     async fn lock_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>>;
     /// All workers, unlocked, by id.
     async fn workers(&mut self) -> Done<Vec<Worker>>;
+    /// These workers, as far as they exist, unlocked.
+    async fn read_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>>;
+    /// The workers that are offline, were not heard of since `since`, or keep room.
+    async fn workers_apart(&mut self, since: Timestamp) -> Done<Vec<Apart>>;
     /// Inserts or replaces.
     async fn put_workers(&mut self, workers: &[Worker]) -> Done<()>;
 
@@ -252,6 +282,12 @@ pub trait Tx {
     /// The position up to which no new event can appear, whether or not the newest ones were removed since;
     /// 0 before the first.
     async fn last_event(&mut self) -> Done<u64>;
+    /// What the events after a position speak of; `None` when there may be more than `limit`. Says more than
+    /// [`Tx::events`]: also what was committed beyond the position up to which the log is complete, and will be
+    /// said again.
+    async fn changed_since(&mut self, position: u64, limit: u64) -> Done<Option<Changed>>;
+    /// Notes when the last of some jobs ended that are removed, and whose events nobody will read any more.
+    async fn note_removed(&mut self, newest: Timestamp) -> Done<()>;
     async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>>;
     /// Replaces the checkpoint of a job.
     async fn put_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()>;

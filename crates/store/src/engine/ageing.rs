@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{GangId, Job, JobId, PoolAt, Shape, Timestamp, Worker};
+use muster_domain::{GangId, Job, JobId, PoolAt, Shape, Timestamp};
+use muster_planner::WorkerView;
 use muster_planner::policy::{Policies, Policy};
 
 use super::gates::{Gates, Look};
-use super::plan::is_eligible;
+use super::plan::eligible;
 use super::work::Work;
 use crate::command::PlanPass;
 use crate::error::StoreError;
@@ -22,14 +23,18 @@ const LINES: usize = 1_024;
 const AT_ONCE: usize = 16;
 
 /// Pins and unpins what is due; whether anything was.
-pub(super) async fn apply<T: Tx>(work: &mut Work<'_, T>, pass: &PlanPass) -> Result<bool, StoreError> {
+pub(super) async fn apply<T: Tx>(
+    work: &mut Work<'_, T>,
+    pass: &PlanPass,
+    gangs: &[WaitingGang],
+) -> Result<bool, StoreError> {
     let (policies, now) = (work.policies, work.now);
     if !policies.all().any(|pool| policies.at(pool).is_fair()) {
         return Ok(false);
     }
     let known = work.tx.pinned_jobs().await?.into_iter().filter(|job| policies.of(job).is_fair());
     let (pinned, over): (Vec<Job>, Vec<Job>) = known.partition(|job| policies.of(job).is_pinned(job, now));
-    let chosen = choose(work, pass, &pinned).await?;
+    let chosen = choose(work, pass, gangs, &pinned).await?;
     let over: Vec<JobId> = over.iter().map(|job| job.id).collect();
     let due = chosen.iter().chain(&over).copied();
     work.lock_whole(due.clone()).await?;
@@ -48,12 +53,12 @@ pub(super) async fn apply<T: Tx>(work: &mut Work<'_, T>, pass: &PlanPass) -> Res
 async fn choose<T: Tx>(
     work: &mut Work<'_, T>,
     pass: &PlanPass,
+    gangs: &[WaitingGang],
     pinned: &[Job],
 ) -> Result<Vec<JobId>, StoreError> {
     let (policies, now) = (work.policies, work.now);
     let mut aged: Vec<Job> = work.tx.line_heads(LINES).await?;
-    let gangs = work.tx.waiting_gangs(pass.limit).await?;
-    aged.extend(gangs.into_iter().map(|WaitingGang { first, .. }| first));
+    aged.extend(gangs.iter().map(|gang| gang.first.clone()));
     aged.retain(|job| !job.pinned && is_aged(policies.of(job), job, now));
     if aged.is_empty() {
         return Ok(Vec::new());
@@ -61,8 +66,7 @@ async fn choose<T: Tx>(
     aged.sort_unstable_by_key(|job| (policies.pool_of(&job.spec.tags), job.rank, job.seq));
     let shapes: Vec<Shape> = aged.iter().chain(pinned).map(|job| job.spec.shape()).collect();
     let gates = Gates::read(work, shapes.iter(), Look::Peek).await?;
-    let mut workers = work.tx.workers().await?;
-    workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
+    let workers = eligible(work, pass).await?;
     let counts = |job: &&Job| job.running_since().is_some() || gates.is_open(&job.spec.shape());
     let mut pools = Pools::of(policies, &workers, pinned.iter().filter(counts));
     let able = aged.iter().filter(|job| gates.is_open(&job.spec.shape()) && is_possible(job, &workers));
@@ -75,12 +79,14 @@ fn is_aged(policy: &Policy, job: &Job, now: Timestamp) -> bool {
 }
 
 /// Whether the workers would have room for it if nothing ran.
-fn is_possible(job: &Job, workers: &[Worker]) -> bool {
+fn is_possible(job: &Job, workers: &[WorkerView]) -> bool {
     let need = job.spec.requirement();
     let gang = job.spec.gang.as_ref();
     let (least, most) = gang.map_or((1, 1), |gang| (gang.min.unwrap_or(gang.size), gang.per_worker.max(1)));
     let able = workers.iter().filter(|worker| need.tags.is_subset(&worker.tags));
-    let fits = able.filter(|worker| need.resources.fits_in(&worker.resources)).count() as u64;
+    let fits = able
+        .filter(|worker| worker.total.as_ref().is_some_and(|has| need.resources.fits_in(has)))
+        .count() as u64;
     fits * u64::from(most) >= u64::from(least)
 }
 
@@ -98,15 +104,16 @@ struct Room {
 }
 
 impl<'p> Pools<'p> {
-    fn of<'a>(policies: &'p Policies, workers: &[Worker], pinned: impl Iterator<Item = &'a Job>) -> Self {
+    fn of<'a>(policies: &'p Policies, workers: &[WorkerView], pinned: impl Iterator<Item = &'a Job>) -> Self {
         let mut rooms: BTreeMap<PoolAt, Room> = BTreeMap::new();
         for pool in policies.all() {
             let room = rooms.entry(pool).or_default();
             for worker in workers.iter().filter(|worker| policies.has(pool, &worker.tags)) {
                 let slots = u64::from(worker.slots.unwrap_or(0)) * 1000;
-                room.total[0] += worker.resources.gpus;
+                let (gpus, cores) = worker.total.as_ref().map_or((0, 0), |has| (has.gpus, has.cpu_millis));
+                room.total[0] += gpus;
                 // A worker that says nothing about cores has one for each slot.
-                room.total[1] += worker.resources.cpu_millis.max(slots);
+                room.total[1] += cores.max(slots);
             }
         }
         let mut pools = Self { policies, rooms };

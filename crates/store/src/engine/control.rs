@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_domain::{Change, Edit, Hold, IfUnmet, JobId, Rejection, Status, Trigger};
 
 use super::work::Work;
-use super::{Answers, quotas, ranks, revival, settle, submit};
+use super::{Answers, quotas, ranks, removal, revival, settle, submit};
 use crate::command::{Answer, Command, Outcome};
 use crate::error::StoreError;
 use crate::tx::Tx;

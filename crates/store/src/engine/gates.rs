@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use muster_domain::{Job, Queue, QueueName, Shape, Unit};
 use muster_planner::{Ledger, Wish};
 
-use super::quotas::{self, Quotas};
+use super::quotas::{self, Holders, Quotas};
 use super::work::Work;
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -75,7 +75,9 @@ impl Gates {
         if !roots.is_empty() {
             let roots: Vec<QueueName> = roots.into_iter().collect();
             let tree = quotas::trees(work.tx, &roots, look).await?;
-            self.quotas = Quotas::read(work.tx, &tree, shapes, &mut self.limits).await?;
+            work.refresh_roster(look).await?;
+            let holders = Holders::Roster(work.roster);
+            self.quotas = Quotas::read(work.tx, &holders, &tree, shapes, &mut self.limits).await?;
         }
         Ok(())
     }

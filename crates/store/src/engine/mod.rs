@@ -23,6 +23,7 @@ mod ranks;
 mod read;
 mod removal;
 mod revival;
+mod roster;
 mod settle;
 mod standings;
 mod submit;
@@ -33,6 +34,7 @@ mod work;
 mod workers;
 
 pub use read::read;
+pub use roster::Roster;
 
 use muster_domain::Timestamp;
 pub use muster_planner::policy::{Policies, Policy, PolicyName, Pool};
@@ -73,15 +75,17 @@ impl Answers {
     }
 }
 
-/// Applies a batch inside `tx` and answers each command. The backend commits afterwards.
+/// Applies a batch inside `tx` and answers each command. The backend commits afterwards; unless it succeeds in
+/// that, it must not use the roster again.
 pub async fn apply<T: Tx>(
     tx: &mut T,
     policies: &Policies,
+    roster: &mut Roster,
     now: Timestamp,
     commands: &[Command],
 ) -> Result<Applied, StoreError> {
     let mut answers = Answers::new(commands.len());
-    let mut work = Work::new(tx, policies, now);
+    let mut work = Work::new(tx, policies, roster, now);
     settle::lock_in_order(&mut work, commands).await?;
     workers::apply(&mut work, commands, &mut answers).await?;
     named::apply(&mut work, commands, &mut answers).await?;

@@ -15,10 +15,8 @@ use muster_planner::policy::Cause;
 use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook, size};
 
 use super::Policies;
-use super::claim::with_usage;
-use super::devices;
 use super::gates::{Gates, Look};
-use super::plan::is_eligible;
+use super::plan::apart;
 use super::work::Work;
 use crate::command::{PlanPass, PlanSummary};
 use crate::error::StoreError;
@@ -53,25 +51,25 @@ pub(super) async fn look<T: Tx>(
     summary: &mut PlanSummary,
 ) -> Result<(), StoreError> {
     let (policies, now) = (work.policies, work.now);
-    let mut workers = work.tx.workers().await?;
+    work.refresh_roster(Look::Peek).await?;
+    let apart = apart(work, pass).await?;
     let before: BTreeMap<WorkerId, KeptRoom> =
-        workers.iter().filter_map(|worker| Some((worker.id.clone(), *worker.kept.clone()?))).collect();
-    workers.retain(|worker| is_eligible(worker, now, pass.timeouts.worker_stale));
-    let ids: Vec<WorkerId> = workers.iter().map(|worker| worker.id.clone()).collect();
-    let mut views = with_usage(work.tx, workers).await?;
-    let (mut waiting, gates) = blocked(work, gangs, &mut views).await?;
+        apart.iter().filter_map(|one| Some((one.worker.clone(), one.kept.clone()?))).collect();
+    let views = work.roster.views(apart);
+    let ids: Vec<WorkerId> = views.iter().filter_map(|view| view.id.clone()).collect();
+    let (mut waiting, gates) = blocked(work, gangs, &views).await?;
     let mut found = muster_planner::Outlook::default();
     let mut named: HashMap<Unit, JobId> = HashMap::new();
     if !waiting.is_empty() {
-        let held = work.tx.held_jobs(&ids).await?;
-        waiting.retain(|one| has_hope(one, &gates, &held));
+        let held = work.roster.jobs();
+        let lowest = lowest_priorities(held.clone(), &gates);
+        waiting.retain(|one| has_hope(one, &gates, &lowest));
         waiting.sort_by_key(|one| one.waiting.unit.key());
         bound(&mut waiting);
-        named = held.iter().map(|job| (unit_of(job), job.id)).collect();
-        let occupants = occupants(&held, &ids, gates.ledger(), policies, now);
+        let occupants = occupants(held.clone(), &ids, gates.ledger(), policies, now);
         let mut allowances = pass.allowances.clone();
         for pool in policies.all() {
-            let size = extent(&views, &held, |tags| policies.has(pool, tags));
+            let size = extent(&views, held.clone(), |tags| policies.has(pool, tags));
             allowances.of_mut(pool).fill(size, policies.at(pool).waste_per_mille, now);
         }
         let ledger = gates.ledger();
@@ -79,6 +77,9 @@ pub(super) async fn look<T: Tx>(
         let line: Vec<Waiting> = waiting.iter().map(|one| one.waiting.clone()).collect();
         found = outlook(sight, &line, policies, now);
         summary.allowances = std::mem::take(&mut found.allowances);
+        let victims: BTreeSet<Unit> = found.stops.iter().map(|stop| stop.victim).collect();
+        let held = work.roster.jobs().filter(|_| !victims.is_empty());
+        named = held.map(|job| (unit_of(job), job.id)).filter(|(unit, _)| victims.contains(unit)).collect();
     }
     stop(work, &found.stops, &named, &waiting, summary).await?;
     let rooms = found.rooms.into_iter().filter_map(|(at, room)| Some((ids.get(at)?.clone(), room)));
@@ -102,11 +103,9 @@ pub(super) async fn look<T: Tx>(
 async fn blocked<T: Tx>(
     work: &mut Work<'_, T>,
     mut gangs: Vec<Blocked>,
-    views: &mut [WorkerView],
+    views: &[WorkerView],
 ) -> Result<(Vec<Blocked>, Gates), StoreError> {
     let mut shapes = work.tx.pending_shapes().await?;
-    let needs = shapes.iter().map(|(_, shape)| &shape.requirement);
-    devices::read_for(work.tx, needs.chain(gangs.iter().map(|gang| &gang.shape.requirement)), views).await?;
     let has_room = |shape: &Shape| views.iter().any(|view| view.has_room_for(&shape.requirement));
     let roomless: BTreeSet<ShapeId> =
         shapes.iter().filter(|(_, shape)| !has_room(shape)).map(|(id, _)| *id).collect();
@@ -142,28 +141,43 @@ fn bound(waiting: &mut Vec<Blocked>) {
 
 /// How much the workers of a pool are, by what the cost of stops is measured by: what they have, or what jobs ask
 /// for where workers say little of what they have.
-fn extent(views: &[WorkerView], held: &[Job], is_in: impl Fn(&BTreeSet<String>) -> bool) -> u64 {
+fn extent<'j>(
+    views: &[WorkerView],
+    held: impl Iterator<Item = &'j Job>,
+    is_in: impl Fn(&BTreeSet<String>) -> bool,
+) -> u64 {
     let own = views.iter().filter(|view| is_in(&view.tags));
     let has = own.filter_map(|view| view.total.as_ref()).map(size).fold(0, u64::saturating_add);
-    let jobs = held.iter().filter(|job| is_in(&job.spec.tags));
-    let used = jobs.map(|job| size(&job.spec.requirement().resources)).fold(0, u64::saturating_add);
+    let need = |job: &Job| job.spec.resources.as_ref().map_or(1, size);
+    let used = held.filter(|job| is_in(&job.spec.tags)).map(need).fold(0, u64::saturating_add);
     has.max(used)
 }
 
 /// Whether a look can help it: its quota lets it start, or others may have to give some of it back, or less important
 /// work of its tree may have to stop. Those without hope must not take the places of others.
-fn has_hope(one: &Blocked, gates: &Gates, held: &[Job]) -> bool {
+fn has_hope(one: &Blocked, gates: &Gates, lowest: &BTreeMap<usize, i32>) -> bool {
     let unit = &one.waiting.unit;
     let Some((ledger, seat)) = gates.ledger().zip(unit.seat) else { return true };
     let need = ledger.row(&unit.requirement.resources);
     let all: Vec<u64> = need.iter().map(|need| need.saturating_mul(u64::from(unit.tasks))).collect();
-    let gives_way = |job: &Job| {
-        let related = ledger.seat(job.spec.queue.as_ref()).is_some_and(|own| ledger.are_related(own, seat));
-        related && !job.spec.fixed && job.spec.priority < unit.priority
-    };
+    let gives_way =
+        |(own, priority): (&usize, &i32)| *priority < unit.priority && ledger.are_related(*own, seat);
     ledger.room(seat, &need, unit.fixed) >= unit.least
         || ledger.is_within_own(seat, &all)
-        || held.iter().any(gives_way)
+        || lowest.iter().any(gives_way)
+}
+
+/// The lowest priority of what may be stopped in each queue, by its place in the ledger.
+fn lowest_priorities<'j>(held: impl Iterator<Item = &'j Job>, gates: &Gates) -> BTreeMap<usize, i32> {
+    let mut lowest: BTreeMap<usize, i32> = BTreeMap::new();
+    let Some(ledger) = gates.ledger() else { return lowest };
+    for job in held.filter(|job| !job.spec.fixed) {
+        if let Some(seat) = ledger.seat(job.spec.queue.as_ref()) {
+            let known = lowest.entry(seat).or_insert(i32::MAX);
+            *known = job.spec.priority.min(*known);
+        }
+    }
+    lowest
 }
 
 pub(super) fn single(job: &Job, policies: &Policies, now: Timestamp) -> GangCandidate {
@@ -191,8 +205,8 @@ pub(super) fn unit_of(job: &Job) -> Unit {
     job.spec.gang.as_ref().map_or(Unit::Job(job.id), |gang| Unit::Gang(gang.id))
 }
 
-pub(super) fn occupants(
-    held: &[Job],
+pub(super) fn occupants<'j>(
+    held: impl IntoIterator<Item = &'j Job>,
     workers: &[WorkerId],
     ledger: Option<&Ledger>,
     policies: &Policies,
@@ -206,7 +220,7 @@ pub(super) fn occupants(
         let limit = job.ends_by(since.unwrap_or(now), now);
         Some(Occupant {
             worker: *places.get(job.worker()?)?,
-            held: job.spec.requirement().resources,
+            held: job.spec.resources.clone().unwrap_or_default(),
             devices: job.devices.clone(),
             ends: if stopping { Some(now) } else { limit },
             unit: unit_of(job),
@@ -221,7 +235,7 @@ pub(super) fn occupants(
             pinned: policies.at(pool).is_pinned(job, now),
         })
     };
-    held.iter().filter_map(occupant).collect()
+    held.into_iter().filter_map(occupant).collect()
 }
 
 /// Tells the chosen ones to stop, and counts the units that do.

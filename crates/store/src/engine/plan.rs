@@ -8,8 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    GangId, Grant, Job, JobId, Patience, Place, Shape, Status, Timestamp, Unit, Worker, WorkerId,
-    WorkerStatus,
+    GangId, Grant, Job, JobId, Patience, Place, Shape, Span, Status, Timestamp, Unit, Worker, WorkerId,
 };
 use muster_planner::{GangCandidate, GangPlacement, WorkerView, place_gangs};
 
@@ -22,7 +21,7 @@ use super::{Answers, Policies, ageing, pick};
 use crate::command::{Command, Outcome, PlanPass, PlanSummary};
 use crate::error::StoreError;
 use crate::query::JobFilter;
-use crate::tx::{Tx, WaitingGang};
+use crate::tx::{Apart, Tx, WaitingGang};
 
 /// Runs every planning pass of the batch.
 pub(crate) async fn apply<T: Tx>(
@@ -35,8 +34,9 @@ pub(crate) async fn apply<T: Tx>(
         _ => None,
     });
     for (position, pass) in passes {
+        let waiting = work.tx.waiting_gangs(pass.limit).await?;
         // By itself, so that rows are locked in one go; the next pass follows at once.
-        if pass.look && ageing::apply(work, pass).await? {
+        if pass.look && ageing::apply(work, pass, &waiting).await? {
             work.flush().await?;
             let allowances = pass.allowances.clone();
             let summary = PlanSummary { next_due: Some(work.now), allowances, ..PlanSummary::default() };
@@ -47,7 +47,8 @@ pub(crate) async fn apply<T: Tx>(
         let mut summary =
             PlanSummary { lapsed, allowances: pass.allowances.clone(), ..PlanSummary::default() };
         work.flush().await?;
-        let blocked = place(work, pass, &mut summary).await?;
+        let waiting = if lapsed > 0 { work.tx.waiting_gangs(pass.limit).await? } else { waiting };
+        let blocked = place(work, pass, waiting, &mut summary).await?;
         work.flush().await?;
         // What was placed has its rows locked: those who would have to stop come first in the order of locks.
         if pass.look && summary.placed + summary.lapsed == 0 {
@@ -91,10 +92,10 @@ async fn lock_gangs<T: Tx>(work: &mut Work<'_, T>, gangs: Vec<GangId>) -> Result
 async fn place<T: Tx>(
     work: &mut Work<'_, T>,
     pass: &PlanPass,
+    mut waiting: Vec<WaitingGang>,
     summary: &mut PlanSummary,
 ) -> Result<Vec<Blocked>, StoreError> {
     let (policies, now) = (work.policies, work.now);
-    let mut waiting = work.tx.waiting_gangs(pass.limit).await?;
     waiting.retain(|gang| gang.first.hold.is_none());
     let (mut ready, later): (Vec<WaitingGang>, Vec<WaitingGang>) =
         waiting.into_iter().partition(|gang| gang.first.ready_at <= now);
@@ -110,8 +111,7 @@ async fn place<T: Tx>(
     ready.retain(|_| open.next().unwrap_or(false));
     let candidates: Vec<GangCandidate> =
         ready.iter().filter_map(|gang| candidate(gang, &gates, policies, now)).collect();
-    let mut views = eligible(work.tx, now, pass.timeouts.worker_stale).await?;
-    devices::read_for(work.tx, candidates.iter().map(|gang| &gang.requirement), &mut views).await?;
+    let views = eligible(work, pass).await?;
     let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policies);
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
@@ -153,23 +153,21 @@ pub(super) fn candidate(
     })
 }
 
-/// The workers that a gang may be placed on: heard of lately, and not set aside. Half the time after which a
-/// worker counts as offline is two of its heartbeats.
-async fn eligible<T: Tx>(
-    tx: &mut T,
-    now: Timestamp,
-    stale: muster_domain::Span,
-) -> Result<Vec<WorkerView>, StoreError> {
-    let mut workers = tx.workers().await?;
-    workers.retain(|worker| is_eligible(worker, now, stale));
-    with_usage(tx, workers).await
+/// The workers that are not like others: those silent for so long that nothing is placed on them, and those that
+/// keep room. Half the time after which a worker counts as offline is two of its heartbeats.
+pub(super) async fn apart<T: Tx>(work: &mut Work<'_, T>, pass: &PlanPass) -> Result<Vec<Apart>, StoreError> {
+    let silent = Span::from_micros(pass.timeouts.worker_stale.as_micros() / 2);
+    work.tx.workers_apart(work.now - silent).await
 }
 
-pub(super) fn is_eligible(worker: &Worker, now: Timestamp, stale: muster_domain::Span) -> bool {
-    let silent = muster_domain::Span::from_micros(stale.as_micros() / 2);
-    worker.status == WorkerStatus::Active
-        && !worker.is_stale(now, silent)
-        && worker.health.quarantine.is_none()
+/// The workers that work may be placed on.
+pub(super) async fn eligible<T: Tx>(
+    work: &mut Work<'_, T>,
+    pass: &PlanPass,
+) -> Result<Vec<WorkerView>, StoreError> {
+    work.refresh_roster(Look::Peek).await?;
+    let apart = apart(work, pass).await?;
+    Ok(work.roster.views(apart))
 }
 
 /// Reserves what the plan says, as far as it still holds; says which gangs were placed.

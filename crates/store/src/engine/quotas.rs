@@ -7,10 +7,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use muster_domain::queue_tree::{self, Queues, way_up};
-use muster_domain::{Event, EventKind, Queue, QueueName, Rejection, Resources, Shape, ShapeId, WorkerId};
+use muster_domain::{
+    Event, EventKind, Queue, QueueName, Rejection, Resources, Shape, ShapeId, Worker, WorkerId,
+};
 use muster_planner::{Gate, Held, Ledger};
 
 use super::gates::Look;
+use super::roster::Roster;
 use super::work::Work;
 use crate::command::QueueSettings;
 use crate::error::StoreError;
@@ -35,6 +38,15 @@ pub(super) struct Counted {
     held: Vec<(Shape, u32)>,
 }
 
+/// Where it is read who holds what.
+#[derive(Debug)]
+pub(super) enum Holders<'r> {
+    /// From the rows.
+    Rows,
+    /// From what this scheduler remembers, brought up to date.
+    Roster(&'r Roster),
+}
+
 /// All queues of these trees.
 pub(super) async fn trees<T: Tx>(
     tx: &mut T,
@@ -53,13 +65,20 @@ impl Counted {
     /// Counts what runs in these queues and in the others that are named.
     pub(super) async fn read<T: Tx>(
         tx: &mut T,
+        holders: &Holders<'_>,
         queues: &[Queue],
         others: impl Iterator<Item = QueueName>,
     ) -> Result<Self, StoreError> {
         let names: BTreeSet<QueueName> =
             queues.iter().map(|queue| queue.name.clone()).chain(others).collect();
-        let names: Vec<QueueName> = names.into_iter().collect();
-        let held = with_shapes(tx, names.as_slice()).await?;
+        let held = match holders {
+            Holders::Rows => with_shapes(tx, &names.into_iter().collect::<Vec<_>>()).await?,
+            Holders::Roster(roster) => {
+                let named = |shape: &Shape| shape.queue.as_ref().is_some_and(|queue| names.contains(queue));
+                let held = roster.held().filter(|(shape, _)| named(shape));
+                held.map(|(shape, jobs)| (shape.clone(), jobs)).collect()
+            }
+        };
         let queues = queues.iter().map(|queue| (queue.name.clone(), queue.clone())).collect();
         Ok(Self { queues, held })
     }
@@ -101,17 +120,18 @@ impl Quotas {
     /// Reads what these trees leave to the shapes in play; limits are added to `limits`.
     pub(super) async fn read<'s, T: Tx>(
         tx: &mut T,
+        holders: &Holders<'_>,
         tree: &[Queue],
         shapes: impl Iterator<Item = &'s Shape> + Clone,
         limits: &mut Vec<u32>,
     ) -> Result<Self, StoreError> {
         let shares = tree.iter().any(|queue| queue.terms.shares());
         let others = shapes.clone().filter(|_| shares).filter_map(|shape| shape.queue.clone());
-        let counted = Counted::read(tx, tree, others).await?;
+        let counted = Counted::read(tx, holders, tree, others).await?;
         let mut quotas = Self::default();
         quotas.limit(&counted, shapes.clone(), limits);
         if shares {
-            quotas.ledger = Some(measured(tx, &counted, shapes).await?);
+            quotas.ledger = Some(measured(tx, holders, &counted, shapes).await?);
         }
         Ok(quotas)
     }
@@ -178,23 +198,29 @@ impl Quotas {
 /// what jobs without a queue hold, where that matters.
 async fn measured<'s, T: Tx>(
     tx: &mut T,
+    holders: &Holders<'_>,
     counted: &Counted,
     shapes: impl Iterator<Item = &'s Shape> + Clone,
 ) -> Result<Ledger, StoreError> {
     let playing: HashSet<Option<&QueueName>> = shapes.clone().map(|shape| shape.queue.as_ref()).collect();
     let mut ledger = counted.ledger(&[]);
     if playing.len() > 1 && !shapes.clone().all(|shape| is_bounded(&ledger, shape)) {
-        let workers = tx.workers().await?;
-        let ids: Vec<WorkerId> = workers.iter().map(|worker| worker.id.clone()).collect();
-        if playing.contains(&None) && !ids.is_empty() {
-            ledger = counted.ledger(&without_queue(tx, &ids).await?);
+        if playing.contains(&None) {
+            ledger = counted.ledger(&without_queue(tx, holders).await?);
         }
-        ledger = ledger.with_capacity(workers.iter().map(|worker| (&worker.resources, worker.slots)));
+        ledger = match holders {
+            Holders::Rows => ledger.with_capacity(tx.workers().await?.iter().map(has)),
+            Holders::Roster(roster) => ledger.with_capacity(roster.workers().map(has)),
+        };
     }
     for queue in playing {
         ledger.seat_or_add(queue);
     }
     Ok(ledger)
+}
+
+fn has(worker: &Worker) -> (&Resources, Option<u32>) {
+    (&worker.resources, worker.slots)
 }
 
 /// Whether quotas bound all that such a job needs, so that its share is measured by them.
@@ -204,8 +230,16 @@ fn is_bounded(ledger: &Ledger, shape: &Shape) -> bool {
     counted && ledger.seat(shape.queue.as_ref()).is_some_and(|seat| ledger.bounds_all(seat, &need))
 }
 
-async fn without_queue<T: Tx>(tx: &mut T, workers: &[WorkerId]) -> Result<Vec<Held>, StoreError> {
-    let usage = tx.usage(workers).await?;
+async fn without_queue<T: Tx>(tx: &mut T, holders: &Holders<'_>) -> Result<Vec<Held>, StoreError> {
+    if let Holders::Roster(roster) = holders {
+        let without = roster.held().filter(|(shape, _)| shape.queue.is_none());
+        return Ok(without.map(|(shape, jobs)| held(shape, jobs)).collect());
+    }
+    let workers: Vec<WorkerId> = tx.workers().await?.into_iter().map(|worker| worker.id).collect();
+    if workers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let usage = tx.usage(&workers).await?;
     let mut by_shape: HashMap<ShapeId, u32> = HashMap::new();
     for usage in usage {
         *by_shape.entry(usage.shape).or_default() += usage.jobs;
@@ -271,7 +305,7 @@ pub(super) async fn facing<T: Tx>(
     let root = queues.iter().find(|queue| queue.name == *name).and_then(|queue| queue.tree.clone());
     let Some(root) = root else { return Ok(nothing) };
     let tree: Vec<Queue> = queues.into_iter().filter(|queue| queue.tree.as_ref() == Some(&root)).collect();
-    let counted = Counted::read(tx, &tree, std::iter::empty()).await?;
+    let counted = Counted::read(tx, &Holders::Rows, &tree, std::iter::empty()).await?;
     let mut gates = Vec::new();
     for above in way_up(&counted.queues, name) {
         let Some(queue) = counted.queues.get(above) else { continue };

@@ -60,6 +60,9 @@ pub(super) async fn remove<T: Tx>(
     if going.is_empty() {
         return Ok(0);
     }
+    if let Some(newest) = going.iter().filter_map(|id| work.job(*id).ok()?.done_at()).max() {
+        work.tx.note_removed(newest).await?;
+    }
     work.tx.delete_jobs(&going).await?;
     for id in &going {
         work.forget(*id);

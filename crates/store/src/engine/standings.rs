@@ -7,7 +7,7 @@ use muster_planner::{Contender, Ledger, Turns};
 
 use super::Policies;
 use super::gates::Look;
-use super::quotas::{self, Counted, Quotas};
+use super::quotas::{self, Counted, Holders, Quotas};
 use crate::error::StoreError;
 use crate::query::QueueStanding;
 use crate::tx::Tx;
@@ -21,7 +21,7 @@ pub(super) async fn all<T: Tx>(tx: &mut T) -> Result<Vec<QueueStanding>, StoreEr
     if queues.is_empty() {
         return Ok(Vec::new());
     }
-    let counted = Counted::read(tx, &queues, std::iter::empty()).await?;
+    let counted = Counted::read(tx, &Holders::Rows, &queues, std::iter::empty()).await?;
     let workers = tx.workers().await?;
     let capacity = workers.iter().map(|worker| (&worker.resources, worker.slots));
     let ledger = counted.ledger(&[]).with_capacity(capacity);
@@ -103,7 +103,7 @@ pub(super) async fn in_turn<T: Tx>(
         return Ok(None);
     }
     let tree = quotas::trees(tx, &roots.into_iter().collect::<Vec<_>>(), Look::Peek).await?;
-    let quotas = Quotas::read(tx, &tree, shapes.iter(), &mut Vec::new()).await?;
+    let quotas = Quotas::read(tx, &Holders::Rows, &tree, shapes.iter(), &mut Vec::new()).await?;
     let Some(ledger) = quotas.ledger else { return Ok(None) };
     let pool = policies.pool_of(&job.spec.tags);
     shapes.retain(|shape| policies.pool_of(&shape.requirement.tags) == pool);

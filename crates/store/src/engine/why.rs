@@ -180,13 +180,6 @@ async fn case<T: Tx>(
     Ok(case)
 }
 
-/// The active workers as placement sees them; none of them asks.
-pub(super) async fn worker_views<T: Tx>(tx: &mut T) -> Result<Vec<WorkerView>, StoreError> {
-    let mut workers = tx.workers().await?;
-    workers.retain(|worker| worker.status == WorkerStatus::Active && worker.health.quarantine.is_none());
-    with_usage(tx, workers).await
-}
-
 /// The workers that get work and those that do not, with what they hold.
 pub(super) async fn workers<'n, T: Tx>(
     tx: &mut T,

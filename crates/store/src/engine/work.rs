@@ -8,6 +8,8 @@ use muster_domain::{
     transition,
 };
 
+use super::gates::Look;
+use super::roster::{Part, Roster};
 use super::{Policies, gang_notes};
 use crate::command::{GangNote, Wake};
 use crate::error::StoreError;
@@ -23,6 +25,9 @@ pub(crate) struct Work<'t, T> {
     pub(crate) tx: &'t mut T,
     pub(crate) now: Timestamp,
     pub(crate) policies: &'t Policies,
+    pub(crate) roster: &'t mut Roster,
+    /// Whether the roster was brought up to date in this transaction.
+    is_current: bool,
     jobs: HashMap<JobId, Held>,
     /// The held tasks of each gang.
     gangs: HashMap<GangId, BTreeSet<JobId>>,
@@ -37,11 +42,13 @@ pub(crate) struct Work<'t, T> {
 }
 
 impl<'t, T: Tx> Work<'t, T> {
-    pub(crate) fn new(tx: &'t mut T, policies: &'t Policies, now: Timestamp) -> Self {
+    pub(crate) fn new(tx: &'t mut T, policies: &'t Policies, roster: &'t mut Roster, now: Timestamp) -> Self {
         Self {
             tx,
             now,
             policies,
+            roster,
+            is_current: false,
             jobs: HashMap::new(),
             gangs: HashMap::new(),
             ended: Vec::new(),
@@ -51,6 +58,31 @@ impl<'t, T: Tx> Work<'t, T> {
             gang_notes: Vec::new(),
             wake: Wake::default(),
         }
+    }
+
+    /// Brings the roster up to date: with what was committed until now where that is locked, else with what was
+    /// when it was first asked for in this transaction; and with what this transaction changed.
+    pub(crate) async fn refresh_roster(&mut self, look: Look) -> Result<(), StoreError> {
+        if look == Look::Lock || !self.is_current {
+            self.roster.refresh(self.tx, Part::All, self.now).await?;
+            self.is_current = true;
+        }
+        let jobs = || self.jobs.values().map(|held| &held.job);
+        self.roster.overlay(jobs(), self.workers.values());
+        if cfg!(debug_assertions) && T::EXCLUSIVE {
+            let mut read = Roster::default();
+            read.refresh(self.tx, Part::All, self.now).await?;
+            read.overlay(jobs(), self.workers.values());
+            self.roster.is_like(&read)?;
+        }
+        Ok(())
+    }
+
+    /// Brings only the workers of the roster up to date, whatever they hold.
+    pub(crate) async fn refresh_workers(&mut self) -> Result<(), StoreError> {
+        self.roster.refresh(self.tx, Part::Workers, self.now).await?;
+        self.roster.overlay(std::iter::empty(), self.workers.values());
+        Ok(())
     }
 
     /// Locks those of `ids` that are not held yet.

@@ -47,6 +47,8 @@ pub(super) struct Data {
     pub(super) last_event: u64,
     pub(super) events: BTreeMap<u64, Event>,
     pub(super) events_of: HashMap<JobId, Vec<u64>>,
+    /// When the last of all jobs ended that were removed.
+    pub(super) removed: Option<Timestamp>,
     pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.

@@ -18,7 +18,7 @@ use futures::stream::{BoxStream, StreamExt};
 use muster_domain::Timestamp;
 
 use crate::command::{Applied, Command, Wake};
-use crate::engine::{self, Policies};
+use crate::engine::{self, Policies, Roster};
 use crate::error::StoreError;
 use crate::query::{Query, Reply};
 use crate::store::{Leadership, Role, Store};
@@ -28,7 +28,14 @@ use data::Data;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     policies: Policies,
-    data: Mutex<Data>,
+    data: Mutex<Turn>,
+}
+
+/// What a turn has for itself: the data, and what is remembered of them.
+#[derive(Debug, Default)]
+struct Turn {
+    data: Data,
+    roster: Roster,
 }
 
 impl MemoryStore {
@@ -36,22 +43,30 @@ impl MemoryStore {
         Self { policies: policies.into(), data: Mutex::default() }
     }
 
-    fn with_data<O>(&self, turn: impl FnOnce(&mut Data) -> O) -> O {
+    fn in_turn<O>(&self, action: impl FnOnce(&mut Turn) -> O) -> O {
         // A poisoned lock means that a turn panicked; the rules never do, so go on with what is there.
-        turn(&mut self.data.lock().unwrap_or_else(PoisonError::into_inner))
+        action(&mut self.data.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn apply_now(&self, now: Timestamp, commands: &[Command]) -> Result<Applied, StoreError> {
+        self.in_turn(|Turn { data, roster }| {
+            let mut known = roster.take();
+            let applied = engine::run_ready(engine::apply(data, &self.policies, &mut known, now, commands))?;
+            roster.put(known);
+            Ok(applied)
+        })
     }
 }
 
 impl Store for MemoryStore {
     fn apply(&self, now: Timestamp, commands: Vec<Command>) -> BoxFuture<'_, Result<Applied, StoreError>> {
-        async move {
-            self.with_data(|data| engine::run_ready(engine::apply(data, &self.policies, now, &commands)))
-        }
-        .boxed()
+        async move { self.apply_now(now, &commands) }.boxed()
     }
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
-        async move { self.with_data(|data| engine::run_ready(engine::read(data, &self.policies, &query))) }
+        async move {
+            self.in_turn(|turn| engine::run_ready(engine::read(&mut turn.data, &self.policies, &query)))
+        }
             .boxed()
     }
 

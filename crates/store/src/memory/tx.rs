@@ -1,17 +1,17 @@
 //! The primitives on the tables in memory. None of them waits and none can fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use muster_domain::{
     DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, RunTimes, SetId,
-    Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId, WorkerStatus,
 };
 
 use super::data::{Data, queue_key};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
-use crate::tx::{Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
+use crate::tx::{Apart, Changed, Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
 use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
@@ -136,6 +136,15 @@ impl Tx for Data {
 
     async fn lock_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         Ok(super::gangs::reserved(self, workers))
+    }
+
+    async fn all_held(&mut self) -> Done<Vec<Job>> {
+        Ok(self.jobs.values().filter(|job| job.status().holds_capacity()).cloned().collect())
+    }
+
+    async fn held_among(&mut self, seqs: &[u64]) -> Done<Vec<Job>> {
+        let jobs = seqs.iter().filter_map(|seq| self.jobs.get(self.by_seq.get(seq)?));
+        Ok(jobs.filter(|job| job.status().holds_capacity()).cloned().collect())
     }
 
     async fn held_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
@@ -409,6 +418,19 @@ impl Tx for Data {
         Ok(self.workers.values().cloned().collect())
     }
 
+    async fn read_workers(&mut self, ids: &[WorkerId]) -> Done<Vec<Worker>> {
+        self.lock_workers(ids).await
+    }
+
+    async fn workers_apart(&mut self, since: Timestamp) -> Done<Vec<Apart>> {
+        let apart = |worker: &Worker| {
+            let silent = worker.status == WorkerStatus::Offline || worker.last_heartbeat < since;
+            let kept = worker.kept.as_deref().cloned();
+            (silent || kept.is_some()).then(|| Apart { worker: worker.id.clone(), silent, kept })
+        };
+        Ok(self.workers.values().filter_map(apart).collect())
+    }
+
     async fn put_workers(&mut self, workers: &[Worker]) -> Done<()> {
         for worker in workers {
             self.workers.insert(worker.id.clone(), worker.clone());
@@ -467,6 +489,28 @@ impl Tx for Data {
 
     async fn last_event(&mut self) -> Done<u64> {
         Ok(self.last_event)
+    }
+
+    async fn changed_since(&mut self, position: u64, limit: u64) -> Done<Option<Changed>> {
+        if self.last_event.saturating_sub(position) > limit {
+            return Ok(None);
+        }
+        let events =
+            || self.events.range((Bound::Excluded(position), Bound::Unbounded)).map(|(_, event)| event);
+        let seq = |event: &Event| Some(self.jobs.get(&event.job?)?.seq);
+        let jobs: BTreeSet<u64> = events().filter_map(seq).collect();
+        let workers: BTreeSet<WorkerId> = events().filter_map(|event| event.worker.clone()).collect();
+        Ok(Some(Changed {
+            upto: self.last_event,
+            jobs: jobs.into_iter().collect(),
+            workers: workers.into_iter().collect(),
+            removed: self.removed,
+        }))
+    }
+
+    async fn note_removed(&mut self, newest: Timestamp) -> Done<()> {
+        self.removed = self.removed.max(Some(newest));
+        Ok(())
     }
 
     async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>> {

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use muster_domain::{Job, Requirement, Shape, ShapeId};
+use muster_domain::{Job, Requirement, Shape, ShapeId, Timestamp};
 
-use crate::engine::why::worker_views;
 use crate::engine::work::Work;
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -73,7 +72,10 @@ pub(super) async fn warnings<T: Tx>(
     if demanding.is_empty() {
         return Ok(HashMap::new());
     }
-    let workers = worker_views(work.tx).await?;
+    work.refresh_workers().await?;
+    // Those that are offline; all others are there, however long ago they were heard of.
+    let offline = work.tx.workers_apart(Timestamp::default()).await?;
+    let workers = work.roster.views(offline);
     if workers.is_empty() {
         return Ok(HashMap::new());
     }
