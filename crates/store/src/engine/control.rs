@@ -114,9 +114,6 @@ async fn delete<T: Tx>(work: &mut Work<'_, T>, id: JobId) -> Result<Answer, Stor
     let going: Vec<JobId> = going.into_iter().collect();
     // It may have ended in this very batch: those that wait for it are told before it is forgotten.
     settle::dependants(work).await?;
-    work.tx.delete_jobs(&going).await?;
-    for id in going {
-        work.forget(id);
-    }
+    removal::take_out(work, &going).await?;
     Ok(Ok(Outcome::Deleted))
 }

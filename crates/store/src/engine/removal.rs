@@ -60,14 +60,21 @@ pub(super) async fn remove<T: Tx>(
     if going.is_empty() {
         return Ok(0);
     }
+    take_out(work, &going).await?;
+    Ok(going.len() as u32)
+}
+
+/// Removes jobs that have ended and are locked, and notes when the last of them ended, for those who will not find
+/// its end in the log.
+pub(super) async fn take_out<T: Tx>(work: &mut Work<'_, T>, going: &[JobId]) -> Result<(), StoreError> {
     if let Some(newest) = going.iter().filter_map(|id| work.job(*id).ok()?.done_at()).max() {
         work.tx.note_removed(newest).await?;
     }
-    work.tx.delete_jobs(&going).await?;
-    for id in &going {
+    work.tx.delete_jobs(going).await?;
+    for id in going {
         work.forget(*id);
     }
-    Ok(going.len() as u32)
+    Ok(())
 }
 
 /// Those of the jobs that unfinished work depends on.
