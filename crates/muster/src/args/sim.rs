@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use muster_replay::generate::Generator;
-use muster_replay::{Estimates, Events, PolicyName};
+use muster_replay::{Estimates, Events, Policy, PolicyName};
+use muster_server::settings::Knob;
 
 use super::amounts;
 
@@ -17,6 +18,7 @@ Examples:
   muster sim plan.toml --cluster cluster.toml --by queue --csv > figures.csv
   muster sim --generate hpc:jobs=1000,seed=7 --write-trace hpc.csv
   muster sim --from-server --policy fifo,muster
+  muster sim philly.csv.gz --cluster 80x8gpu --set pin_after=12h --set preempt=off
 
 A trace is a table (submit_s,duration_s,tasks and more), the Standard Workload
 Format, or a plan in TOML that says which jobs come into which queues; .gz is
@@ -65,6 +67,8 @@ pub(crate) struct SimArgs {
     /// What a job loses when it is stopped
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = amounts::duration, help_heading = "How it is played")]
     pub(crate) restart: Duration,
+    #[arg(long, help = "A knob of the policies, as under [policy] of muster.toml: pin_after=12h; may be repeated", value_name = "KNOB=VALUE", value_parser = knob, help_heading = "How it is played")]
+    pub(crate) set: Vec<Knob>,
     #[command(flatten)]
     pub(crate) output: SimOutputArgs,
 }
@@ -144,8 +148,13 @@ pub(crate) enum Policies {
 }
 
 impl SimArgs {
-    /// Each policy once, in the order in which they were named.
-    pub(crate) fn policies(&self) -> Vec<PolicyName> {
+    /// Each policy once, in the order in which they were named, with its knobs.
+    pub(crate) fn policies(&self) -> Vec<Policy> {
+        let named = self.names().into_iter().map(Policy::named);
+        named.map(|policy| self.set.iter().fold(policy, |policy, knob| knob.set(policy))).collect()
+    }
+
+    fn names(&self) -> Vec<PolicyName> {
         let mut names = Vec::new();
         for policies in &self.policy {
             let named: &[PolicyName] = match policies {
@@ -169,6 +178,21 @@ fn policies(text: &str) -> Result<Policies, String> {
     text.parse().map(Policies::One).map_err(|error: muster_replay::UnknownPolicy| error.to_string())
 }
 
+/// A knob that means something to a simulation.
+fn knob(text: &str) -> Result<Knob, String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| "write a knob and its value: pin_after=12h".to_owned())?;
+    let knob = Knob::read(name, value)?;
+    match knob {
+        Knob::Name(_) => Err("the policies to compare are those of --policy".to_owned()),
+        Knob::Restart(_) => Err("what a stop costs is told by --restart".to_owned()),
+        Knob::Patience(_) => {
+            Err("the simulator does not know patience: it keeps room for singles at once".to_owned())
+        }
+        _ => Ok(knob),
+    }
+}
+
 fn generator(text: &str) -> Result<Generator, String> {
     text.parse().map_err(|error: muster_replay::generate::GenerateError| error.to_string())
 }
@@ -182,4 +206,53 @@ pub(crate) struct ReportArgs {
     /// Where the traces are; those that are not there are left out
     #[arg(long, value_name = "DIR")]
     pub(crate) traces: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+    use muster_domain::Span;
+
+    use super::*;
+    use crate::args::{Cli, Command, program};
+
+    fn parse(arguments: &[&str]) -> Result<SimArgs, String> {
+        let words = ["muster", "sim", "--generate", "ml:jobs=10"].iter().chain(arguments);
+        let found = program().try_get_matches_from(words).map_err(|error| error.to_string())?;
+        match Cli::from_arg_matches(&found).map_err(|error| error.to_string())?.command {
+            Command::Sim(args) => Ok(*args),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn knobs_are_those_of_the_file_and_set_every_policy() {
+        let set = ["--set", "pin_after=12h", "--set", "waste-per-mille=7", "--policy", "easy,muster"];
+        let policies = parse(&set).unwrap().policies();
+        assert_eq!(
+            policies.iter().map(|policy| policy.name).collect::<Vec<_>>(),
+            [PolicyName::Easy, PolicyName::Muster]
+        );
+        for policy in policies {
+            assert_eq!((policy.pin_after, policy.waste_per_mille), (Span::from_secs(12 * 3600), 7));
+            let usual = Policy::named(policy.name);
+            assert_eq!(Policy { pin_after: usual.pin_after, waste_per_mille: 40, ..policy }, usual);
+        }
+    }
+
+    #[test]
+    fn what_is_no_knob_of_a_simulation_is_refused_with_the_reason() {
+        let cases = [
+            ("ageing=12h", "there is no setting \"ageing\""),
+            ("pin_after", "a knob and its value"),
+            ("pin_after=soon", "pin_after is \"soon\""),
+            ("name=easy", "--policy"),
+            ("restart=5m", "--restart"),
+            ("patience=5m", "does not know patience"),
+        ];
+        for (text, expected) in cases {
+            let wrong = parse(&["--set", text]).unwrap_err();
+            assert!(wrong.contains(expected), "{text}: {wrong}");
+        }
+    }
 }

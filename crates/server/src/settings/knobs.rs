@@ -3,6 +3,7 @@
 //!
 //! Guarantee: a value is checked as that of the flag of the same meaning is.
 
+use std::fmt;
 use std::time::Duration;
 
 use muster_domain::Span;
@@ -84,6 +85,28 @@ impl Knob {
     }
 }
 
+/// The name and the value, for people.
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |span: &Span| crate::duration::uptime(Duration::from_micros(span.as_micros()));
+        let word = |on: bool| if on { "on" } else { "off" };
+        match self {
+            Self::Name(name) => write!(f, "name {name}"),
+            Self::Preempt(on) => write!(f, "preempt {}", word(*on)),
+            Self::LeastRun(span) => write!(f, "least_run {}", time(span)),
+            Self::PassFor(span) => write!(f, "pass_for {}", time(span)),
+            Self::FirstService(span) => write!(f, "first_service {}", time(span)),
+            Self::SecondService(span) => write!(f, "second_service {}", time(span)),
+            Self::PinAfter(span) => write!(f, "pin_after {}", time(span)),
+            Self::PinnedPerMille(part) => write!(f, "pinned_per_mille {part}"),
+            Self::PreemptByLevel(on) => write!(f, "preempt_by_level {}", word(*on)),
+            Self::WastePerMille(part) => write!(f, "waste_per_mille {part}"),
+            Self::Restart(span) => write!(f, "restart {}", time(span)),
+            Self::Patience(span) => write!(f, "patience {}", time(span)),
+        }
+    }
+}
+
 fn span(value: &str) -> Result<Span, String> {
     any_duration(value).map(as_span)
 }
@@ -117,6 +140,8 @@ mod tests {
         let mut seen = Vec::new();
         for name in Knob::NAMES {
             let set = Knob::read(&name.replace('_', "-"), other(name)).unwrap().set(usual);
+            let told = Knob::read(name, other(name)).unwrap().to_string();
+            assert_eq!(told, format!("{name} {}", other(name)));
             assert!(set != usual && !seen.contains(&set), "{name}");
             seen.push(set);
         }

@@ -15,8 +15,8 @@ const INTRODUCTION: &str = "\
 # How the policies schedule
 
 This page is made by `make report`: it plays real traces and made-up workloads through the planner's board, under every
-policy that has a name, and writes down what came of it. The running scheduler does not use the board yet: of `muster` it
-has priority, shares, quotas, kept room and stops for priority, but neither levels of service nor ageing. The traces are not
+policy that has a name, and writes down what came of it. The running scheduler does not use the board, but asks the
+same rules (ADR 21 says where the two differ). The traces are not
 part of the project; they are read from the directory that `MUSTER_TRACES` names. Cases whose trace is not there are left
 out.
 
@@ -187,7 +187,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_replay::{PolicyName, Settings};
+    use muster_replay::{Policy, PolicyName, Settings};
 
     use super::*;
     use crate::commands::scheduling_report::cases::{Source, all};
@@ -200,7 +200,8 @@ mod tests {
         case.policies = policies.to_vec();
         let trace = case.trace(None).unwrap().unwrap();
         let cluster = muster_replay::parse_cluster("4x8gpu").unwrap();
-        let played = play(&trace.workload, &cluster, policies, &Settings::default()).unwrap();
+        let named: Vec<Policy> = policies.iter().copied().map(Policy::named).collect();
+        let played = play(&trace.workload, &cluster, &named, &Settings::default()).unwrap();
         Result { jobs: trace.workload.jobs.len(), case, played }
     }
 

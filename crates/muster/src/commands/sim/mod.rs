@@ -56,11 +56,13 @@ fn words(args: &SimArgs) -> Vec<String> {
     };
     let estimates = name(clap::ValueEnum::to_possible_value(&args.estimates));
     let events = name(clap::ValueEnum::to_possible_value(&args.events));
-    vec![
+    let mut words = vec![
         format!("estimates {estimates}"),
         format!("events {events}"),
         format!("restart {}", muster_replay::words::duration(args.restart.as_secs_f64())),
-    ]
+    ];
+    words.extend(args.set.iter().map(ToString::to_string));
+    words
 }
 
 fn print(

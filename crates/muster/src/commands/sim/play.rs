@@ -18,14 +18,15 @@ pub(crate) struct Played {
     pub(crate) figures: Figures,
 }
 
-/// Plays the workload under each policy; the answers come in the order of the names.
+/// Plays the workload under each policy; the answers come in the order of the policies.
 pub(crate) fn play(
     workload: &Workload,
     cluster: &Cluster,
-    policies: &[PolicyName],
+    policies: &[Policy],
     settings: &Settings,
 ) -> anyhow::Result<Vec<Played>> {
-    let meter = Meter::new(policies, workload.jobs.len());
+    let names: Vec<PolicyName> = policies.iter().map(|policy| policy.name).collect();
+    let meter = Meter::new(&names, workload.jobs.len());
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, Result<Played, ReplayError>)>> = Mutex::new(Vec::new());
     let threads = thread::available_parallelism().map_or(1, usize::from).min(policies.len());
@@ -33,14 +34,14 @@ pub(crate) fn play(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((index, policy)) = take(&next, policies) {
-                    let run = Policy { restart: settings.restart, ..Policy::named(policy) };
+                    let run = Policy { restart: settings.restart, ..policy };
                     let outcome = replay(workload, cluster, &run, settings, &mut |progress| {
                         meter.advance(index, progress.ended);
                     });
                     meter.finish(index);
                     let played = outcome.map(|outcome| {
                         let figures = figures(workload, cluster, &outcome);
-                        Played { policy, outcome, figures }
+                        Played { policy: policy.name, outcome, figures }
                     });
                     // A thread that panicked takes the whole scope with it, so that the lock is never lost.
                     if let Ok(mut results) = results.lock() {
@@ -57,7 +58,7 @@ pub(crate) fn play(
     played.map_err(|error| UsageError(error.to_string()).into())
 }
 
-fn take(next: &AtomicUsize, policies: &[PolicyName]) -> Option<(usize, PolicyName)> {
+fn take(next: &AtomicUsize, policies: &[Policy]) -> Option<(usize, Policy)> {
     let index = next.fetch_add(1, Ordering::SeqCst);
     policies.get(index).map(|policy| (index, *policy))
 }
