@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_domain::{Grant, KeptRoom, PoolAt, Resources, Timestamp, Unit};
 
 use crate::fit::WorkerView;
-use crate::gang::GangCandidate;
+use crate::gang::{GangCandidate, tasks_on};
 use crate::policy::{Cause, Party, Policies, Trial, Victim, cause, choose};
 use crate::prospect;
 use crate::quota::Ledger;
@@ -111,7 +111,13 @@ fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -
     };
     let comes_own = owns(incoming.stake).unwrap_or(true);
     let by_level = scene.policies.at(incoming.unit.pool).preempt_by_level;
+    let over = scene.ledger.map(Ledger::seats_over).unwrap_or_default();
     let victim = |tenant: &Tenant| {
+        // Most may not be stopped, whatever their quotas are.
+        let may_borrow = tenant.stake.as_ref().is_some_and(|stake| over.get(stake.seat) == Some(&true));
+        if tenant.priority >= incoming.unit.priority && !by_level && !may_borrow {
+            return None;
+        }
         let related = scene
             .ledger
             .zip(incoming.stake.zip(tenant.stake.as_ref()))
@@ -132,7 +138,6 @@ fn candidates(scene: &Scene<'_>, incoming: &Incoming<'_>, sketch: &Sketch<'_>) -
             queue: seat(tenant.stake.as_ref()),
             borrows,
         };
-        // Most may not be stopped: whether that would help is asked of the others only.
         let cause = cause(comes, runs, by_level)
             .filter(|cause| scene.policies.may_stop(incoming.unit.pool, tenant.pool, *cause))?;
         let helps = || tenant.holds.iter().any(|(worker, ..)| useful(*worker));
@@ -222,6 +227,9 @@ struct Sketch<'a> {
     incoming: &'a Incoming<'a>,
     /// Copied when the first of them is tried without somebody.
     left: Cow<'a, [WorkerView]>,
+    /// How many tasks each of them takes, and all together.
+    tasks: Vec<u32>,
+    all: u64,
     ledger: Option<Ledger>,
     /// Who is gone from each worker.
     gone: BTreeMap<usize, BTreeSet<Unit>>,
@@ -230,7 +238,10 @@ struct Sketch<'a> {
 impl<'a> Sketch<'a> {
     fn new(scene: &'a Scene<'a>, incoming: &'a Incoming<'a>) -> Self {
         let ledger = scene.ledger.filter(|_| incoming.stake.is_some()).cloned();
-        Self { scene, incoming, left: Cow::Borrowed(scene.workers), ledger, gone: BTreeMap::new() }
+        let tasks: Vec<u32> = scene.workers.iter().map(|worker| tasks_on(worker, incoming.unit)).collect();
+        let all = tasks.iter().copied().map(u64::from).sum();
+        let left = Cow::Borrowed(scene.workers);
+        Self { scene, incoming, left, tasks, all, ledger, gone: BTreeMap::new() }
     }
 
     /// How many tasks the quota lets start.
@@ -239,7 +250,16 @@ impl<'a> Sketch<'a> {
         stake.map_or(u32::MAX, |(ledger, stake)| ledger.room(stake.seat, &stake.need, stake.fixed))
     }
 
+    /// Whether enough tasks have room and may start. Where no domain is asked for that is all that it takes.
+    fn has_enough(&self) -> bool {
+        let fewest = self.incoming.unit.fewest();
+        self.incoming.unit.tasks > 0 && self.all >= u64::from(fewest) && self.most() >= fewest
+    }
+
     fn places(&self) -> Option<Vec<usize>> {
+        if !self.has_enough() {
+            return None;
+        }
         prospect::places(&self.left, self.incoming.unit, self.scene.policies.scoring(), self.most())
     }
 
@@ -257,6 +277,9 @@ impl<'a> Sketch<'a> {
                 let here = unit.holds.iter().filter(|(at, ..)| at == worker);
                 here.for_each(|(_, held, devices)| left.leave(held, devices.as_ref()));
             }
+            let tasks = tasks_on(left, self.incoming.unit);
+            self.all = self.all - u64::from(self.tasks[*worker]) + u64::from(tasks);
+            self.tasks[*worker] = tasks;
         }
     }
 }
@@ -287,7 +310,8 @@ impl Trial<Unit> for Sketch<'_> {
     }
 
     fn fits(&self) -> bool {
-        self.places().is_some()
+        let required = self.incoming.unit.topology.as_ref().is_some_and(|topology| topology.required);
+        self.has_enough() && (!required || self.places().is_some())
     }
 }
 

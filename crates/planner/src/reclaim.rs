@@ -48,6 +48,12 @@ impl Ledger {
         stake.need.iter().enumerate().any(over)
     }
 
+    /// By seat: whether a queue uses more than its own of anything.
+    pub(crate) fn seats_over(&self) -> Vec<bool> {
+        let over = |seat: usize, place: usize| self.is_bounded(seat, place) && self.over(seat, place) > 0;
+        (0..self.seats.len()).map(|seat| (0..self.dimensions.len()).any(|place| over(seat, place))).collect()
+    }
+
     /// Whether `owner` may start in place of `borrower`: that one uses what is not its own, and has the larger
     /// share before and not the smaller one afterwards. Shares are compared where the two ways up part.
     pub(crate) fn may_take_back(&mut self, owner: &Stake, borrower: &Stake) -> bool {
