@@ -43,6 +43,8 @@ pub(crate) enum Metric {
     EngineDone,
     /// Jobs a second that are handed out while the cluster is filled.
     PlanningRate(Scale),
+    /// Resident memory of the process that holds the store, with its own list of what runs.
+    PlanningMemory(Scale),
     Planning(Scale, Act, Share),
     Gang(Gang),
     Cost(Workload, Part),
@@ -334,6 +336,7 @@ impl Metric {
             Self::EngineSubmit => ("s", "store alone: submit, 1,000 a transaction"),
             Self::EngineDone => ("s", "store alone: claim and report, 128 a transaction"),
             Self::PlanningRate(scale) => ("p", scale.label()),
+            Self::PlanningMemory(_) => ("p", "  resident memory of the process that plans"),
             Self::Planning(_, act, share) => ("p", act.label(share)),
             Self::Gang(gang) => ("t", gang.label()),
             Self::Cost(workload, part) => (workload.letter(), part.label()),
@@ -379,7 +382,7 @@ impl Metric {
             Self::Chain | Self::Fan | Self::ArraySubmit | Self::ArrayCancel => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,
             Self::Cost(..) => Unit::Microseconds,
-            Self::IdleSchedulerMemory | Self::IdleMemory => Unit::Mebibytes,
+            Self::IdleSchedulerMemory | Self::IdleMemory | Self::PlanningMemory(_) => Unit::Mebibytes,
             Self::BatchRate
             | Self::SingleRate
             | Self::SubmitRate

@@ -22,6 +22,7 @@ use tokio::runtime;
 use super::store::{now, scattered};
 use super::{Measured, Setting};
 use crate::metric::{Act, Metric, Scale, Share};
+use crate::process;
 use crate::stats::percentile;
 
 const QUEUES: u64 = 50;
@@ -85,6 +86,8 @@ async fn measure(store: &dyn Store, scale: Scale, size: Size, changes: usize) ->
             measured.push((Metric::Planning(scale, act, share), value));
         }
     }
+    let bytes = process::resident_bytes(std::process::id()).unwrap_or_default();
+    measured.push((Metric::PlanningMemory(scale), bytes as f64 / f64::from(1 << 20)));
     Ok(measured)
 }
 
@@ -301,7 +304,7 @@ mod tests {
         let size = Size { workers: 6, queued: 3_000 };
         let store = MemoryStore::default();
         let measured = runtime.block_on(measure(&store, Scale::Small, size, 3)).unwrap();
-        assert_eq!(measured.len(), 1 + Act::ALL.len() * 2);
+        assert_eq!(measured.len(), 2 + Act::ALL.len() * 2);
         assert!(measured.iter().all(|(_, value)| *value > 0.0), "{measured:?}");
     }
 }
