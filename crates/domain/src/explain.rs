@@ -41,6 +41,8 @@ pub struct Start {
     pub at: Timestamp,
     /// Room is kept for it; without that, others may come before it.
     pub kept: bool,
+    /// For some of those that run there is no time limit, only how long runs before them took.
+    pub by_history: bool,
 }
 
 /// One true reason.

@@ -68,10 +68,12 @@ impl Change {
     }
 }
 
-/// A change, and where the work would start after it.
+/// A change, or two that help only together, and where the work would start after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
     pub change: Change,
+    /// Where the first alone does not help, nor this one.
+    pub also: Option<Change>,
     /// Some of the workers; none when room must be made there first.
     pub workers: Vec<WorkerId>,
     pub more_workers: u32,
@@ -80,7 +82,10 @@ pub struct Suggestion {
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.change.fmt(f)?;
-        if let Change::Priority { stops, .. } = &self.change
+        if let Some(also) = &self.also {
+            write!(f, " and {also}")?;
+        }
+        if let Change::Priority { stops, .. } = self.also.as_ref().unwrap_or(&self.change)
             && !stops.is_empty()
         {
             let names: Vec<String> = stops.iter().take(3).map(ToString::to_string).collect();
@@ -151,7 +156,17 @@ mod tests {
     use crate::ids::{GangId, JobId};
 
     fn text(change: Change) -> String {
-        Suggestion { change, workers: vec![WorkerId::new("w3")], more_workers: 0 }.to_string()
+        Suggestion { change, also: None, workers: vec![WorkerId::new("w3")], more_workers: 0 }.to_string()
+    }
+
+    #[test]
+    fn two_changes_read_as_one_sentence() {
+        let resume = Change::Resume { queue: QueueName::new("lab") };
+        let less = Change::Less { dimension: Dimension::Gpus, from: 8, to: 4 };
+        let workers = vec![WorkerId::new("w3")];
+        let both = Suggestion { change: resume, also: Some(less), workers, more_workers: 0 };
+        let expected = "if queue lab were resumed and with 4 GPUs instead of 8 it would start now on w3";
+        assert_eq!(both.to_string(), expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use muster_domain::{JobId, PoolAt, Queue, QueueName, Reason, Requirement, Timestamp, Unit, WorkerId};
+use muster_domain::{JobId, Queue, QueueName, Reason, Requirement, Timestamp, Unit, WorkerId};
 
 use crate::fit::WorkerView;
 use crate::gang::{GangCandidate, place_gangs};
@@ -114,6 +114,8 @@ pub struct Case {
     /// Who is on `workers`.
     pub occupants: Vec<Occupant>,
     pub owners: HashMap<Unit, Owner>,
+    /// The end of some of them is only what runs before let expect.
+    pub by_history: bool,
     pub policies: Policies,
     pub now: Timestamp,
 }
@@ -131,6 +133,7 @@ impl Case {
             aside: Vec::new(),
             occupants: Vec::new(),
             owners: HashMap::new(),
+            by_history: false,
             policies: Policies::default(),
             now,
         }
@@ -138,24 +141,8 @@ impl Case {
 
     /// The surroundings of nobody in particular.
     pub fn around(workers: Vec<WorkerView>, now: Timestamp) -> Self {
-        let nobody = GangCandidate {
-            unit: Unit::Job(JobId::from_random([0; 16])),
-            tasks: 1,
-            least: 1,
-            per_worker: 1,
-            priority: 0,
-            pool: PoolAt::default(),
-            rank: 0,
-            seq: 0,
-            requirement: Requirement::default(),
-            limits: Vec::new(),
-            avoid: Vec::new(),
-            ends: None,
-            seat: None,
-            fixed: false,
-            topology: None,
-        };
-        Self::new(nobody, workers, now)
+        let nobody = Unit::Job(JobId::from_random([0; 16]));
+        Self::new(GangCandidate::plain(nobody, 0, 1, Requirement::default()), workers, now)
     }
 
     /// The policy that decides on it.

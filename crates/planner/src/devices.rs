@@ -199,6 +199,11 @@ impl Devices {
         }
     }
 
+    /// The memory that shares could have on all of them together.
+    pub(crate) fn free_vram(&self) -> u64 {
+        self.slots.iter().map(Slot::room).fold(0, u64::saturating_add)
+    }
+
     /// How many nobody holds a part of.
     pub(crate) fn idle_count(&self) -> u64 {
         self.idle_with(0)

@@ -45,14 +45,14 @@ pub fn reasons(case: &Case) -> Vec<Reason> {
 /// When it is expected to start.
 pub(crate) fn start(case: &Case) -> Option<Start> {
     if let Some(Reason::Foreseen { at: Some(at), .. }) = foreseen(case.unit.unit, &case.workers) {
-        return Some(Start { at, kept: true });
+        return Some(Start { at, kept: true, by_history: case.by_history });
     }
     let trial = case.trial();
     if !trial.may_start() || trial.place().is_some() {
         return None;
     }
     let found = prospect(&case.workers, &case.occupants, &case.unit, case.policies.scoring())?;
-    Some(Start { at: found.at?.max(case.now), kept: false })
+    Some(Start { at: found.at?.max(case.now), kept: false, by_history: case.by_history })
 }
 
 /// Why no worker takes a job outside gangs; `open` when nothing but room can be the reason.
@@ -207,23 +207,8 @@ mod tests {
     }
 
     fn case(need: &Requirement, workers: &[WorkerView]) -> Case {
-        let unit = GangCandidate {
-            unit: Unit::Job(JobId::from_random([5; 16])),
-            tasks: 1,
-            least: 1,
-            per_worker: 1,
-            priority: 0,
-            pool: muster_domain::PoolAt::default(),
-            rank: 0,
-            seq: 5,
-            requirement: need.clone(),
-            limits: Vec::new(),
-            avoid: Vec::new(),
-            ends: None,
-            seat: None,
-            fixed: false,
-            topology: None,
-        };
+        let unit = Unit::Job(JobId::from_random([5; 16]));
+        let unit = GangCandidate::plain(unit, 5, 1, need.clone());
         Case::new(unit, workers.to_vec(), Timestamp::default())
     }
 

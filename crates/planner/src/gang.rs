@@ -53,6 +53,27 @@ pub struct GangCandidate {
 }
 
 impl GangCandidate {
+    /// One of these tasks on each worker, all of them, with nothing else to say about it.
+    pub const fn plain(unit: Unit, seq: u64, tasks: u32, requirement: Requirement) -> Self {
+        Self {
+            unit,
+            tasks,
+            least: tasks,
+            per_worker: 1,
+            priority: 0,
+            pool: PoolAt(0),
+            rank: 0,
+            seq,
+            requirement,
+            limits: Vec::new(),
+            avoid: Vec::new(),
+            ends: None,
+            seat: None,
+            fixed: false,
+            topology: None,
+        }
+    }
+
     /// The gang, when it is one.
     pub const fn gang(&self) -> Option<GangId> {
         match self.unit {

@@ -133,10 +133,13 @@ fn kept(workers: &[WorkerView]) -> Vec<KeptFor> {
     found.into_values().collect()
 }
 
-/// What is free of a worker, GPUs counted where nobody has a part of them.
+/// What is free of a worker: GPUs that nobody has a part of, and no memory of those that somebody has for itself.
 fn free(worker: &WorkerView) -> Resources {
-    let total = worker.total.as_ref().map(|total| total.minus(&worker.used)).unwrap_or_default();
-    Resources { gpus: worker.free().gpus, ..total }
+    let left = worker.total.as_ref().map(|total| total.minus(&worker.used)).unwrap_or_default();
+    match worker.devices.as_ref().filter(|devices| !devices.is_unread()) {
+        Some(devices) => Resources { gpus: devices.idle_count(), vram_mb: devices.free_vram(), ..left },
+        None => left,
+    }
 }
 
 /// GPUs, cores and memory of the workers of a pool, the largest first.

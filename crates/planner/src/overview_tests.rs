@@ -25,23 +25,8 @@ fn waiter(byte: u8, tasks: u32, needed: u64) -> Waiter {
         1 => Unit::Job(JobId::from_random([byte; 16])),
         _ => Unit::Gang(GangId::from_random([byte; 16])),
     };
-    let unit = GangCandidate {
-        unit,
-        tasks,
-        least: tasks,
-        per_worker: 1,
-        priority: 0,
-        pool: muster_domain::PoolAt::default(),
-        rank: 0,
-        seq: byte.into(),
-        requirement: Requirement { resources: gpus(needed), ..Requirement::default() },
-        limits: Vec::new(),
-        avoid: Vec::new(),
-        ends: None,
-        seat: None,
-        fixed: false,
-        topology: None,
-    };
+    let need = Requirement { resources: gpus(needed), ..Requirement::default() };
+    let unit = GangCandidate::plain(unit, byte.into(), tasks, need);
     Waiter { unit, count: 1, queue: None, user: None, facing: Facing::default() }
 }
 
@@ -129,4 +114,24 @@ proptest! {
         let told: u64 = found.waiting.iter().map(|cause| cause.jobs + cause.gangs).sum();
         prop_assert_eq!(told, needs.len() as u64);
     }
+}
+
+#[test]
+fn memory_of_gpus_that_somebody_has_for_itself_is_not_free() {
+    let devices: Vec<muster_domain::Device> = (0..4)
+        .map(|index| muster_domain::Device { index, vram_mb: 80, ..muster_domain::Device::default() })
+        .collect();
+    let total = Resources { memory_mb: 100, ..Resources::default() }.with_devices(&devices);
+    let mut holder = WorkerView {
+        total: Some(total),
+        devices: Some(crate::devices::Devices::idle(&devices)),
+        ..worker("w", 4, 0)
+    };
+    for (gpus, vram_mb) in [(2, 0), (0, 30)] {
+        let resources = Resources { gpus, vram_mb, ..Resources::default() };
+        holder.take(&Requirement { resources, ..Requirement::default() });
+    }
+    let found = overview(case(vec![holder]), Vec::new());
+    assert_eq!((found.free.gpus, found.free.vram_mb), (1, 130), "one is idle, and 50 are left of another");
+    assert_eq!((found.idle[0].free.vram_mb, found.pools[0].free.vram_mb), (130, 130));
 }

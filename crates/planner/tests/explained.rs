@@ -53,7 +53,17 @@ proptest! {
         for suggestion in &found.suggestions {
             let mut changed = cluster.clone();
             removal::apply(&mut changed, &suggestion.change);
+            if let Some(also) = &suggestion.also {
+                prop_assert!(!changed.starts(), "{suggestion}: the first is enough\n{cluster:#?}");
+                let mut second = cluster.clone();
+                removal::apply(&mut second, also);
+                prop_assert!(!second.starts(), "{suggestion}: the second is enough\n{cluster:#?}");
+                removal::apply(&mut changed, also);
+            }
             prop_assert!(changed.starts(), "{suggestion}\n{cluster:#?}\n{changed:#?}");
+            if suggestion.also.is_some() {
+                continue;
+            }
             if let Some(less) = removal::one_step_less(&cluster, &suggestion.change) {
                 prop_assert!(!less.starts(), "{suggestion} is not the closest\n{cluster:#?}");
             }

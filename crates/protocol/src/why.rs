@@ -168,6 +168,9 @@ pub struct Suggestion {
     pub workers: Vec<String>,
     /// Those that are not listed.
     pub more_workers: u32,
+    /// The code of a second change, where only both together help; what it is about is in the same fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub also: Option<String>,
 }
 
 /// When it is expected to start.
@@ -177,6 +180,9 @@ pub struct Start {
     pub at: Timestamp,
     /// Whether room is kept for it then; without that others may come before it.
     pub kept: bool,
+    /// Whether it depends on how long runs before took, of work that has no time limit.
+    #[serde(default)]
+    pub by_history: bool,
 }
 
 /// The answer to `GET /jobs/{id}/why` and `GET /gangs/{id}/why`.
@@ -195,6 +201,10 @@ pub struct Why {
     pub more_workers: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
+    /// How long it is expected to run once it starts, as the last runs of its user, queue and name did; absent where
+    /// it has a time limit, which counts instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_seconds: Option<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggestions: Vec<Suggestion>,
 }

@@ -80,11 +80,12 @@ fn devices(job: &Job) -> String {
     job.devices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// How the last attempt ended, unless the reason says so already.
-fn expected(seconds: f64) -> String {
+/// How long a job is expected to run, and where that comes from.
+pub(super) fn expected(seconds: f64) -> String {
     format!("about {}, as runs of this name took before", seconds_span(seconds))
 }
 
+/// How the last attempt ended, unless the reason says so already.
 fn exit(job: &Job) -> String {
     if job
         .reason

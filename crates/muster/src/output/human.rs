@@ -129,10 +129,13 @@ pub(crate) fn why(why: &Why, screen: Screen) -> String {
 pub(crate) fn why_parts(why: &Why) -> Vec<(&'static str, Vec<String>)> {
     let mut reasons: Vec<String> = why.reasons.iter().map(|reason| printable(&reason.message)).collect();
     // Kept room is a reason, and says when.
+    reasons.extend(why.start.as_ref().filter(|start| !start.kept).map(|start| {
+        let by = if start.by_history { "time limits and earlier runs" } else { "time limits" };
+        format!("could start about {} UTC, by the {by} of what runs", minute(start.at))
+    }));
     reasons.extend(
-        why.start.as_ref().filter(|start| !start.kept).map(|start| {
-            format!("could start about {} UTC, by the time limits of what runs", minute(start.at))
-        }),
+        why.expected_seconds
+            .map(|seconds| format!("expected to run for {}", super::details::expected(seconds))),
     );
     let mut classes: Vec<String> = why.classes.iter().map(|class| printable(&class.message)).collect();
     if why.more_classes > 0 {
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!(why(&why_pending, screen(None)), "job-1 is pending\n  - no worker is registered");
         let whole: Why = serde_json::from_str(
             r#"{"id":"job-1","status":"pending","reasons":[{"code":"resources","message":"all are busy"}],
-                "start":{"at":"2026-05-05T14:20:07Z","kept":false},
+                "start":{"at":"2026-05-05T14:20:07Z","kept":false,"by_history":true},"expected_seconds":720.0,
                 "classes":[{"message":"3 workers with 8 GPUs: busy"}],"more_classes":2,"more_workers":5,
                 "suggestions":[{"code":"less","message":"with 4 GPUs instead of 8 it would start now on w3"}]}"#,
         )
@@ -212,7 +215,10 @@ mod tests {
         let expected = "job-1 is pending
   - all are busy
   - could start about 2026-05-05 14:20 UTC, by
-    the time limits of what runs
+    the time limits and earlier runs of what
+    runs
+  - expected to run for about 12m00s, as runs of
+    this name took before
 workers
   - 3 workers with 8 GPUs: busy
   - 5 workers of 2 more kinds

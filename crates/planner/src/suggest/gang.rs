@@ -40,9 +40,15 @@ fn more_on_one(trial: &Trial<'_>) -> Option<Suggestion> {
 }
 
 fn anywhere(trial: &Trial<'_>) -> Option<Suggestion> {
+    let (change, changed) = scattered(trial)?;
+    tried(&changed, change)
+}
+
+/// With a topology that is only a wish, whether or not that helps alone.
+pub(super) fn scattered<'c>(trial: &Trial<'c>) -> Option<(Change, Trial<'c>)> {
     let mut changed = trial.clone();
     let topology = changed.unit.topology.as_mut().filter(|topology| topology.required)?;
     topology.required = false;
     let change = Change::Anywhere { label: topology.label.clone(), mode: topology.mode };
-    tried(&changed, change)
+    Some((change, changed))
 }

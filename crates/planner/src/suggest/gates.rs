@@ -9,11 +9,20 @@ use crate::case::{Case, Gate, Trial};
 const RELEASED: usize = 8;
 
 pub(super) fn suggest(case: &Case, trial: &Trial<'_>) -> Vec<Suggestion> {
-    let gates = case.closed().filter_map(|(at, gate)| open(trial, at, gate));
-    gates.chain(quota(case, trial)).chain(preemptible(trial)).chain(release(case, trial)).collect()
+    let try_it = |(change, changed): (Change, Trial<'_>)| tried(&changed, change);
+    let gates = case.closed().filter_map(|(at, gate)| try_it(open(trial, at, gate)?));
+    let quota = quota(case, trial).into_iter().find_map(try_it);
+    let preemptible = preemptible(trial).and_then(try_it);
+    gates.chain(quota).chain(preemptible).chain(release(case, trial)).collect()
 }
 
-fn open(trial: &Trial<'_>, at: usize, gate: &Gate) -> Option<Suggestion> {
+/// What may be changed here, whether or not it helps alone.
+pub(super) fn changes<'c>(case: &Case, trial: &Trial<'c>) -> Vec<(Change, Trial<'c>)> {
+    let gates = case.closed().filter_map(|(at, gate)| open(trial, at, gate));
+    gates.chain(quota(case, trial)).chain(preemptible(trial)).collect()
+}
+
+fn open<'c>(trial: &Trial<'c>, at: usize, gate: &Gate) -> Option<(Change, Trial<'c>)> {
     let jobs = trial.unit.fewest();
     let change = match gate {
         Gate::Paused { queue } => Change::Resume { queue: queue.clone() },
@@ -34,7 +43,7 @@ fn open(trial: &Trial<'_>, at: usize, gate: &Gate) -> Option<Suggestion> {
     };
     let mut changed = trial.clone();
     changed.limits[at] = jobs;
-    tried(&changed, change)
+    Some((change, changed))
 }
 
 /// What the quota lacks for the fewest jobs that make a start.
@@ -46,9 +55,9 @@ pub(crate) fn lacking(case: &Case) -> Vec<QuotaRoom> {
 }
 
 /// A larger limit of borrowing, else more of its own.
-fn quota(case: &Case, trial: &Trial<'_>) -> Option<Suggestion> {
+fn quota<'c>(case: &Case, trial: &Trial<'c>) -> Vec<(Change, Trial<'c>)> {
     let lacking = lacking(case);
-    let queue = lacking.first()?.queue.clone();
+    let Some(queue) = lacking.first().map(|room| room.queue.clone()) else { return Vec::new() };
     let with = |borrow: bool| {
         let own = case.queues.iter().find(|one| one.name == queue)?;
         let now = |dimension: &Dimension| {
@@ -67,9 +76,9 @@ fn quota(case: &Case, trial: &Trial<'_>) -> Option<Suggestion> {
         }
         let mut changed = trial.clone();
         changed.under(case.queue.as_ref(), case.ledger(&queues));
-        tried(&changed, Change::MoreQuota { queue: queue.clone(), borrow, amounts })
+        Some((Change::MoreQuota { queue: queue.clone(), borrow, amounts }, changed))
     };
-    with(true).or_else(|| with(false))
+    [with(true), with(false)].into_iter().flatten().collect()
 }
 
 fn enlarge(queue: &mut Queue, borrow: bool, amounts: &[(Dimension, u64, u64)]) {
@@ -80,9 +89,9 @@ fn enlarge(queue: &mut Queue, borrow: bool, amounts: &[(Dimension, u64, u64)]) {
     *terms = Some(after.collect::<Amounts>());
 }
 
-fn preemptible(trial: &Trial<'_>) -> Option<Suggestion> {
+fn preemptible<'c>(trial: &Trial<'c>) -> Option<(Change, Trial<'c>)> {
     let mut changed = trial.clone();
-    std::mem::take(&mut changed.unit.fixed).then(|| tried(&changed, Change::Preemptible))?
+    std::mem::take(&mut changed.unit.fixed).then_some((Change::Preemptible, changed))
 }
 
 fn release(case: &Case, trial: &Trial<'_>) -> Vec<Suggestion> {

@@ -1,13 +1,14 @@
 //! What change would let work start now: each kind of change is a small function that proposes the closest one and
 //! asks the placement.
 //!
-//! Guarantee: nothing is suggested that the placement refused. Changes are tried one at a time; where two things
-//! stand in the way, none of them helps alone and none is given.
+//! Guarantee: nothing is suggested that the placement refused. Changes are tried one at a time; only where none of them
+//! helps alone are pairs tried, of which the first opens a gate or drops a demand.
 
 mod gang;
 mod gates;
 mod line;
 mod need;
+mod pairs;
 
 pub(crate) use gates::lacking;
 
@@ -24,9 +25,15 @@ pub(crate) fn suggest(case: &Case) -> Vec<Suggestion> {
     if trial.place().is_some() {
         return Vec::new();
     }
+    let alone = each(case, &trial);
+    if alone.is_empty() { pairs::suggest(case, &trial) } else { alone }
+}
+
+/// Every single change that helps.
+fn each(case: &Case, trial: &Trial<'_>) -> Vec<Suggestion> {
     let kinds: [fn(&Case, &Trial<'_>) -> Vec<Suggestion>; 4] =
         [gates::suggest, need::suggest, gang::suggest, line::suggest];
-    kinds.into_iter().flat_map(|kind| kind(case, &trial)).collect()
+    kinds.into_iter().flat_map(|kind| kind(case, trial)).collect()
 }
 
 /// The suggestion, if the work starts after the change.
@@ -37,7 +44,7 @@ fn tried(trial: &Trial<'_>, change: SuggestedChange) -> Option<Suggestion> {
 fn given(change: SuggestedChange, mut workers: Vec<WorkerId>) -> Suggestion {
     let more_workers = workers.len().saturating_sub(NAMED) as u32;
     workers.truncate(NAMED);
-    Suggestion { change, workers, more_workers }
+    Suggestion { change, also: None, workers, more_workers }
 }
 
 /// The largest number from `low` on, below `high`, with which it works, to within `step`; it is taken that what works with

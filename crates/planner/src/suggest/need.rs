@@ -67,6 +67,19 @@ fn without_tags(trial: &Trial<'_>) -> Vec<Suggestion> {
 }
 
 fn not_exclusive(trial: &Trial<'_>) -> Option<Suggestion> {
+    let (change, changed) = shared(trial)?;
+    tried(&changed, change)
+}
+
+fn shared<'c>(trial: &Trial<'c>) -> Option<(Change, Trial<'c>)> {
     let mut changed = trial.clone();
-    std::mem::take(&mut changed.unit.requirement.exclusive).then(|| tried(&changed, Change::NotExclusive))?
+    std::mem::take(&mut changed.unit.requirement.exclusive).then_some((Change::NotExclusive, changed))
+}
+
+/// Without its tags, or beside others, whether or not that helps alone.
+pub(super) fn demands_dropped<'c>(trial: &Trial<'c>) -> impl Iterator<Item = (Change, Trial<'c>)> {
+    let mut changed = trial.clone();
+    let tags: Vec<String> = std::mem::take(&mut changed.unit.requirement.tags).into_iter().collect();
+    let untagged = (!tags.is_empty()).then_some((Change::WithoutTags { tags }, changed));
+    untagged.into_iter().chain(shared(trial))
 }

@@ -8,6 +8,8 @@ use super::{resources, status};
 use crate::clock::to_wire;
 
 pub(crate) fn why(job: &domain::Job, explanation: &domain::Explanation) -> wire::Why {
+    let waits = !job.is_terminal() && job.running_since().is_none();
+    let expected = job.expected.filter(|_| waits && job.spec.timeout.is_none());
     wire::Why {
         id: job.id.to_string(),
         status: status(job.status()),
@@ -16,12 +18,13 @@ pub(crate) fn why(job: &domain::Job, explanation: &domain::Explanation) -> wire:
         more_classes: explanation.more_classes,
         more_workers: explanation.more_workers,
         start: explanation.start.map(start),
+        expected_seconds: expected.map(domain::Span::as_secs_f64),
         suggestions: explanation.suggestions.iter().map(suggestion).collect(),
     }
 }
 
 pub(super) fn start(start: domain::Start) -> wire::Start {
-    wire::Start { at: to_wire(start.at), kept: start.kept }
+    wire::Start { at: to_wire(start.at), kept: start.kept, by_history: start.by_history }
 }
 
 /// Cores rather than thousandths of them.
@@ -176,15 +179,35 @@ fn change(what: &str, from: f64, to: f64) -> Vec<wire::AmountChange> {
 }
 
 fn suggestion(suggestion: &domain::Suggestion) -> wire::Suggestion {
-    let base = wire::Suggestion {
+    let first = wire::Suggestion {
         code: suggestion.change.code().to_owned(),
         message: suggestion.to_string(),
         workers: suggestion.workers.iter().map(ToString::to_string).collect(),
         more_workers: suggestion.more_workers,
+        also: suggestion.also.as_ref().map(|also| also.code().to_owned()),
         ..wire::Suggestion::default()
     };
+    let mut told = about(&suggestion.change, first);
+    if let Some(also) = &suggestion.also {
+        let second = about(also, wire::Suggestion::default());
+        told.amounts.extend(second.amounts);
+        told.tags.extend(second.tags);
+        told.before.extend(second.before);
+        told.stops.extend(second.stops);
+        told.label = told.label.or(second.label);
+        told.until = told.until.or(second.until);
+        told.queue = told.queue.or(second.queue);
+        told.user = told.user.or(second.user);
+        told.key = told.key.or(second.key);
+        told.worker = told.worker.or(second.worker);
+    }
+    told
+}
+
+/// Adds what the change is about.
+fn about(what: &Change, base: wire::Suggestion) -> wire::Suggestion {
     let units = |units: &[domain::Unit]| units.iter().map(ToString::to_string).collect();
-    match &suggestion.change {
+    match what {
         Change::Less { dimension, from, to } => {
             let (from, to) = (quantity(dimension, *from), quantity(dimension, *to));
             wire::Suggestion { amounts: change(&dimension.to_string(), from, to), ..base }

@@ -87,6 +87,7 @@ pub async fn what_is_expected_is_foreseen_and_lets_short_jobs_pass(stage: &Stage
     assert_eq!(stage.look().await.keeping, 1);
     let task = stage.tasks(gang).await[0].id;
     assert!(stage.why_codes(task).await.contains(&"foreseen"));
+    assert!(stage.why(task).await.start.unwrap().by_history, "the long one has no limit");
     stage.submit(needing(10)).await;
     let short = stage.submit(named("short")).await;
     assert_eq!(stage.claim_by("a").await.unwrap().id, short.id, "it is gone in time");

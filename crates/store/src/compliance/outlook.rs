@@ -161,7 +161,9 @@ pub async fn a_gang_makes_room_for_a_more_important_single(stage: &Stage) {
     assert_eq!(stage.event_names(urgent.id).await, ["submitted", "room_made"]);
     stage.finish_drain(gang).await;
     assert_eq!(stage.statuses(gang).await, [Status::Blocked; 2]);
-    assert_eq!(stage.look().await.placed, 0, "one worker is kept for the single");
+    for _ in 0..3 {
+        assert_eq!(stage.look().await.placed, 0, "one worker is kept for the single until it starts");
+    }
     let claimed = stage.claim_by("w0").await.or(stage.claim_by("w1").await).unwrap();
     assert_eq!(claimed.id, urgent.id);
     stage.report(&claimed, ReportKind::Done).await.unwrap();

@@ -57,7 +57,8 @@ pub(super) async fn look<T: Tx>(
         apart.iter().filter_map(|one| Some((one.worker.clone(), one.kept.clone()?))).collect();
     let views = work.roster.views(apart);
     let ids: Vec<WorkerId> = views.iter().filter_map(|view| view.id.clone()).collect();
-    let (mut waiting, gates) = blocked(work, gangs, &views).await?;
+    let promised = promised(work.tx, before.values()).await?;
+    let (mut waiting, gates) = blocked(work, gangs, &promised, &views).await?;
     let mut found = muster_planner::Outlook::default();
     let mut named: HashMap<Unit, JobId> = HashMap::new();
     if !waiting.is_empty() {
@@ -98,17 +99,39 @@ pub(super) async fn look<T: Tx>(
     set_aside(work, &owners.collect(), &promises).await
 }
 
-/// The gangs, and the first pending job of each shape that no worker has room for now, or that lacks quota;
-/// with the gates before all of them.
+/// The shapes of the jobs that room is kept for. It stays so until they have started: were it given up as soon as it is
+/// there, those who made it would be placed in it before anybody asks.
+async fn promised<'k, T: Tx>(
+    tx: &mut T,
+    kept: impl Iterator<Item = &'k KeptRoom>,
+) -> Result<BTreeSet<ShapeId>, StoreError> {
+    let single = |room: &KeptRoom| match room.unit {
+        Unit::Job(id) => Some(id),
+        Unit::Gang(_) => None,
+    };
+    let ids: BTreeSet<JobId> = kept.filter_map(single).collect();
+    if ids.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let jobs = tx.read_jobs(&ids.into_iter().collect::<Vec<_>>()).await?;
+    Ok(jobs.iter().filter(|job| job.phase == Phase::Pending).map(|job| job.shape).collect())
+}
+
+/// The gangs, and the first pending job of each shape that no worker has room for now, that room is kept for, or that
+/// lacks quota; with the gates before all of them.
 async fn blocked<T: Tx>(
     work: &mut Work<'_, T>,
     mut gangs: Vec<Blocked>,
+    promised: &BTreeSet<ShapeId>,
     views: &[WorkerView],
 ) -> Result<(Vec<Blocked>, Gates), StoreError> {
     let mut shapes = work.tx.pending_shapes().await?;
     let has_room = |shape: &Shape| views.iter().any(|view| view.has_room_for(&shape.requirement));
-    let roomless: BTreeSet<ShapeId> =
-        shapes.iter().filter(|(_, shape)| !has_room(shape)).map(|(id, _)| *id).collect();
+    let roomless: BTreeSet<ShapeId> = shapes
+        .iter()
+        .filter(|(id, shape)| promised.contains(id) || !has_room(shape))
+        .map(|(id, _)| *id)
+        .collect();
     shapes.retain(|(id, shape)| shape.queue.is_some() || roomless.contains(id));
     if shapes.is_empty() && gangs.is_empty() {
         return Ok((Vec::new(), Gates::default()));

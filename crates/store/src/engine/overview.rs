@@ -34,8 +34,8 @@ pub(super) async fn read<T: Tx>(
         let (queue, user) = (gang.first.spec.queue.clone(), gang.first.spec.user.clone());
         waiters.push(Waiter { unit, count: 1, queue, user, facing });
     }
-    let needs = waiters.iter().map(|waiter| &waiter.unit.requirement);
-    let (workers, aside) = why::workers(tx, needs).await?;
+    // What is free of GPUs is told whether or not somebody wants them.
+    let (workers, aside) = why::all_workers(tx).await?;
     let mut case = Case { aside, policies: policies.clone(), ..Case::around(workers, now) };
     if !waiters.is_empty() {
         why::read_occupants(tx, &mut case).await?;

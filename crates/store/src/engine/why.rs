@@ -188,6 +188,18 @@ pub(super) async fn workers<'n, T: Tx>(
     let all = tx.workers().await?;
     let mut views = with_usage(tx, all.clone()).await?;
     devices::read_for(tx, needs, &mut views).await?;
+    Ok(set_aside(all, views))
+}
+
+/// The same with all that is known of their GPUs.
+pub(super) async fn all_workers<T: Tx>(tx: &mut T) -> Result<(Vec<WorkerView>, Vec<Aside>), StoreError> {
+    let all = tx.workers().await?;
+    let mut views = with_usage(tx, all.clone()).await?;
+    devices::read(tx, &mut views).await?;
+    Ok(set_aside(all, views))
+}
+
+fn set_aside(all: Vec<Worker>, views: Vec<WorkerView>) -> (Vec<WorkerView>, Vec<Aside>) {
     let (mut workers, mut aside) = (Vec::new(), Vec::new());
     for (Worker { status, health, .. }, view) in all.into_iter().zip(views) {
         let quarantined_until = health.quarantine.map(|quarantine| quarantine.probe_at);
@@ -197,7 +209,7 @@ pub(super) async fn workers<'n, T: Tx>(
             (WorkerStatus::Offline, _) => aside.push(Aside { view, quarantined_until: None }),
         }
     }
-    Ok((workers, aside))
+    (workers, aside)
 }
 
 /// Who is on the workers that could run it.
@@ -216,6 +228,7 @@ pub(super) async fn read_occupants<T: Tx>(tx: &mut T, case: &mut Case) -> Result
         let owner = Owner { queue: job.spec.queue.clone(), user: job.spec.user.clone() };
         (outlook::unit_of(job), owner)
     };
+    case.by_history = held.iter().any(|job| job.spec.timeout.is_none() && job.expected.is_some());
     case.owners = held.iter().map(owner).collect::<HashMap<Unit, Owner>>();
     Ok(())
 }
