@@ -131,10 +131,10 @@ impl<'a> Look<'a> {
     /// Those that may be stopped at all: each as a whole.
     fn who_may_stop(&self) -> BTreeMap<Unit, Tenant> {
         let mut tenants: BTreeMap<Unit, Tenant> = BTreeMap::new();
-        let mut spared: BTreeSet<Unit> = BTreeSet::new();
+        let mut spared: Vec<Unit> = Vec::new();
         for one in self.sight.occupants {
             let Some(since) = one.since.filter(|_| self.may_stop(one)) else {
-                spared.insert(one.unit);
+                spared.push(one.unit);
                 continue;
             };
             let policy = self.policies.at(one.pool);
@@ -161,7 +161,8 @@ impl<'a> Look<'a> {
             }
             tenant.holds.push((one.worker, one.held.clone(), one.devices.clone()));
         }
-        tenants.retain(|unit, _| !spared.contains(unit));
+        spared.sort_unstable();
+        tenants.retain(|unit, _| spared.binary_search(unit).is_err());
         tenants
     }
 

@@ -64,7 +64,9 @@ pub(crate) struct Seat {
 pub struct Ledger {
     pub(crate) dimensions: Vec<Dimension>,
     pub(crate) seats: Vec<Seat>,
-    names: HashMap<Option<QueueName>, usize>,
+    names: HashMap<QueueName, usize>,
+    /// The seat of jobs without a queue.
+    nameless: Option<usize>,
     /// What the workers have, by dimension, and their slots; zero where it is not known.
     pub(crate) capacity: Row,
     pub(crate) slots: u64,
@@ -123,7 +125,10 @@ impl Ledger {
 
     /// The place of a queue.
     pub fn seat(&self, queue: Option<&QueueName>) -> Option<usize> {
-        self.names.get(&queue.cloned()).copied()
+        match queue {
+            Some(queue) => self.names.get(queue).copied(),
+            None => self.nameless,
+        }
     }
 
     /// The place of a queue, which is one without terms if it was not there before.
@@ -159,7 +164,12 @@ impl Ledger {
             jobs_below: 0,
             closed: false,
         });
-        self.names.insert(name, seat);
+        match name {
+            Some(name) => {
+                self.names.insert(name, seat);
+            }
+            None => self.nameless = Some(seat),
+        }
         seat
     }
 

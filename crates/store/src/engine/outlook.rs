@@ -63,11 +63,11 @@ pub(super) async fn look<T: Tx>(
     let mut named: HashMap<Unit, JobId> = HashMap::new();
     if !waiting.is_empty() {
         let held = work.roster.jobs();
-        let lowest = lowest_priorities(held.clone(), &gates);
+        let occupants = occupants(held.clone(), &ids, gates.ledger(), policies, now);
+        let lowest = lowest_priorities(&occupants);
         waiting.retain(|one| has_hope(one, &gates, &lowest));
         waiting.sort_by_key(|one| one.waiting.unit.key());
         bound(&mut waiting);
-        let occupants = occupants(held.clone(), &ids, gates.ledger(), policies, now);
         let mut allowances = pass.allowances.clone();
         for pool in policies.all() {
             let size = extent(&views, held.clone(), |tags| policies.has(pool, tags));
@@ -191,13 +191,12 @@ fn has_hope(one: &Blocked, gates: &Gates, lowest: &BTreeMap<usize, i32>) -> bool
 }
 
 /// The lowest priority of what may be stopped in each queue, by its place in the ledger.
-fn lowest_priorities<'j>(held: impl Iterator<Item = &'j Job>, gates: &Gates) -> BTreeMap<usize, i32> {
+fn lowest_priorities(occupants: &[Occupant]) -> BTreeMap<usize, i32> {
     let mut lowest: BTreeMap<usize, i32> = BTreeMap::new();
-    let Some(ledger) = gates.ledger() else { return lowest };
-    for job in held.filter(|job| !job.spec.fixed) {
-        if let Some(seat) = ledger.seat(job.spec.queue.as_ref()) {
+    for one in occupants.iter().filter(|one| one.preemptible) {
+        if let Some(seat) = one.seat {
             let known = lowest.entry(seat).or_insert(i32::MAX);
-            *known = job.spec.priority.min(*known);
+            *known = one.priority.min(*known);
         }
     }
     lowest
