@@ -191,6 +191,47 @@ fn who_has_waited_for_very_long_goes_first_and_is_not_stopped_for_its_level() {
 }
 
 #[test]
+fn what_is_pinned_is_a_tenth_of_the_pool_and_the_rest_goes_by_its_level() {
+    const DAY: u32 = 25 * 3600;
+    let mut scene = Scene::new(Policy { preempt: false, ..muster() }, 1, 10);
+    for (seq, each) in [(1, 8), (2, 2)] {
+        let holder = scene.unit(seq, 1, each, 0);
+        scene.submit(holder);
+    }
+    scene.pass(0);
+    // Two that have had their first service wait for a day, and one that has had nothing comes then.
+    let past = Past { ran: Span::from_secs(5 * 3600), ..Past::default() };
+    for seq in [3, 4] {
+        let old = scene.unit(seq, 1, 1, 0);
+        let id = scene.board.submit(old, past, at(0));
+        scene.units.insert(seq, id);
+    }
+    let fresh = scene.unit(5, 1, 1, DAY);
+    scene.submit(fresh);
+    scene.end(2, DAY);
+    assert_eq!(scene.pass(DAY), (vec![3, 5], vec![]));
+}
+
+#[test]
+fn stops_by_level_are_paid_from_what_was_saved_up_and_comes_back() {
+    // A day's worth is 691 GPU-seconds, a stop costs 480, and 0.008 come with every second.
+    let policy = Policy { waste_per_mille: 1, ..muster() };
+    let mut scene = Scene::new(policy, 1, 8);
+    for (seq, now) in [(1, 0), (2, 1800), (3, 3600)] {
+        let unit = scene.unit(seq, 1, 8, now);
+        scene.submit(unit);
+        let expected = match seq {
+            1 => (vec![1], vec![]),
+            2 => (vec![2], vec![1]),
+            _ => (vec![], vec![]),
+        };
+        assert_eq!(scene.pass(now), expected, "{seq}");
+    }
+    assert_eq!(scene.pass(30_000), (vec![], vec![]), "too little has come back");
+    assert_eq!(scene.pass(40_000), (vec![3], vec![2]));
+}
+
+#[test]
 fn the_queue_with_the_smaller_share_goes_first() {
     let mut scene = Scene::new(muster(), 1, 8);
     scene.board.set_queue(QueueId(1), &QueueTerms { weight: 3, ..QueueTerms::default() });
