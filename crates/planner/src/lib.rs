@@ -26,6 +26,8 @@ mod quota_check;
 mod reclaim;
 mod score;
 mod share;
+#[cfg(test)]
+mod share_fill_tests;
 mod strict;
 mod suggest;
 mod topology;
