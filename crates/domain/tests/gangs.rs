@@ -153,3 +153,30 @@ fn with_every_worker_gone_a_gang_comes_to_rest_in_bounded_time() {
     }
     assert!(tasks.iter().all(|task| task.status() == Status::Blocked && task.attempts == 0));
 }
+
+#[test]
+fn what_finished_during_a_drain_is_run_again_unless_the_gang_keeps_what_is_done() {
+    let after_a_drain = |keep_done: bool| {
+        let mut tasks = gang(2, None, keep_done);
+        place(&mut tasks, 2, START);
+        claim(&mut tasks, 0, START);
+        claim(&mut tasks, 1, START);
+        let first = tasks[0].id;
+        let stop = Trigger::Preempt { message: None, in_favour_of: None };
+        gang_transition(&mut tasks, first, &stop, START).unwrap();
+        for (at, kind) in [(0, ReportKind::Finished), (1, ReportKind::Preempted)] {
+            let (id, lease) = (tasks[at].id, Some(tasks[at].lease));
+            let gone = Trigger::Report {
+                caller: Caller { lease, worker: None },
+                kind,
+                exit: Exit { code: Some(0), signal: None },
+                message: None,
+                outputs: None,
+            };
+            gang_transition(&mut tasks, id, &gone, START).unwrap();
+        }
+        [tasks[0].status(), tasks[1].status()]
+    };
+    assert_eq!(after_a_drain(true), [Status::Done, Status::Blocked]);
+    assert_eq!(after_a_drain(false), [Status::Blocked, Status::Blocked]);
+}
