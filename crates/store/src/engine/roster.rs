@@ -111,7 +111,8 @@ impl Roster {
             |what: String| StoreError::Failed { operation: "compare the roster", source: what.into() };
         let (Some(own), Some(read)) = (&self.known, &read.known) else { return Ok(()) };
         let facts = |job: &Job| {
-            let times = (job.started_at, job.checkpoint_at, job.served, job.waited, job.pinned);
+            // Whether it is pinned is judged by these times too: the mark is taken off without a word.
+            let times = (job.started_at, job.checkpoint_at, job.served, job.waited);
             (job.status(), job.worker().cloned(), job.devices.clone(), job.spec.priority, times)
         };
         for seq in own.jobs.keys().chain(read.jobs.keys()) {
