@@ -251,7 +251,6 @@ pub(crate) struct Offer {
 
 pub(crate) struct Pass<'a> {
     hosts: Vec<Host>,
-    positions: HashMap<WorkerId, usize>,
     labels: Labels,
     limits: Vec<u32>,
     scoring: Scoring,
@@ -276,12 +275,10 @@ impl<'a> Pass<'a> {
         for host in &mut hosts {
             host.refresh(scoring);
         }
-        let positions =
-            workers.iter().enumerate().filter_map(|(index, view)| Some((view.id.clone()?, index))).collect();
         let keeping = workers.iter().any(|worker| worker.kept.is_some());
         let labels = Labels::of(workers);
         let limits = limits.to_vec();
-        Self { hosts, positions, labels, limits, scoring, keeping, at_most: HashMap::new() }
+        Self { hosts, labels, limits, scoring, keeping, at_most: HashMap::new() }
     }
 
     /// The workers of the gang's tasks, no more than `most`, taken; `None` when it does not fit.
@@ -315,9 +312,13 @@ impl<'a> Pass<'a> {
         gang.limits.iter().filter_map(each).min().unwrap_or(u32::MAX)
     }
 
+    /// Looked for one by one: few gangs avoid anybody.
+    fn position(&self, worker: &WorkerId) -> Option<usize> {
+        self.hosts.iter().position(|host| host.view.id.as_ref() == Some(worker))
+    }
+
     fn offers(&self, gang: &GangCandidate) -> Vec<Offer> {
-        let avoid: HashSet<usize> =
-            gang.avoid.iter().filter_map(|id| self.positions.get(id).copied()).collect();
+        let avoid: HashSet<usize> = gang.avoid.iter().filter_map(|id| self.position(id)).collect();
         let offer = |(worker, host): (usize, &Host)| {
             let tasks = Reverse(host.capacity(gang));
             let avoided = !avoid.is_empty() && avoid.contains(&worker);

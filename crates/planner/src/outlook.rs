@@ -69,6 +69,7 @@ pub fn outlook(sight: Sight<'_>, waiting: &[Waiting], policies: &Policies, now: 
     let mut line: Vec<&Waiting> = waiting.iter().collect();
     line.sort_by_key(|waiting| waiting.unit.key());
     let mut look = Look::new(sight, policies, now);
+    look.tenants = look.who_may_stop(&line);
     for pool in line.chunk_by(|one, next| one.unit.pool == next.unit.pool) {
         let Some(policy) = pool.first().map(|first| policies.at(first.unit.pool)) else { continue };
         match policy.passing() {
@@ -113,7 +114,7 @@ impl<'a> Look<'a> {
                 }
             }
         }
-        let mut look = Self {
+        Self {
             free,
             sight,
             tenants: BTreeMap::new(),
@@ -123,16 +124,19 @@ impl<'a> Look<'a> {
             policies,
             now,
             found: Outlook { allowances: sight.allowances.clone(), ..Outlook::default() },
-        };
-        look.tenants = look.who_may_stop();
-        look
+        }
     }
 
-    /// Those that may be stopped at all: each as a whole.
-    fn who_may_stop(&self) -> BTreeMap<Unit, Tenant> {
+    /// Those that may be stopped for one of these, each as a whole: as a rule few of all that runs.
+    fn who_may_stop(&self, line: &[&Waiting]) -> BTreeMap<Unit, Tenant> {
+        let highest = line.iter().map(|waiting| waiting.unit.priority).max().unwrap_or(i32::MIN);
+        let by_level = line.iter().any(|waiting| self.policies.at(waiting.unit.pool).preempt_by_level);
+        let over = self.ledger.as_ref().map(Ledger::seats_over).unwrap_or_default();
+        let may_borrow = |one: &Occupant| one.seat.is_some_and(|seat| over.get(seat) == Some(&true));
+        let concerned = |one: &&Occupant| one.priority < highest || by_level || may_borrow(one);
         let mut tenants: BTreeMap<Unit, Tenant> = BTreeMap::new();
         let mut spared: Vec<Unit> = Vec::new();
-        for one in self.sight.occupants {
+        for one in self.sight.occupants.iter().filter(concerned) {
             let Some(since) = one.since.filter(|_| self.may_stop(one)) else {
                 spared.push(one.unit);
                 continue;

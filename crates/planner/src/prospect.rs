@@ -58,19 +58,17 @@ pub fn prospect(
     scoring: Scoring,
 ) -> Option<Prospect> {
     let ends = hopeful(workers, occupants, unit);
-    let fits_at =
-        |at: Timestamp| places(&left_at(workers, occupants, Some(at)), unit, scoring, u32::MAX).is_some();
-    // Where no domain is asked for, the first of them is the one.
-    let index = if ends.first().is_none_or(|first| fits_at(*first)) {
-        0
-    } else {
-        ends.partition_point(|at| !fits_at(*at))
+    let fit_at = |at: Option<Timestamp>| {
+        let left = left_at(workers, occupants, at);
+        let places = places(&left, unit, scoring, u32::MAX)?;
+        Some(Prospect { at, rooms: rooms(&left, unit, &places, at) })
     };
-    let at = ends.get(index).copied();
-    let left = left_at(workers, occupants, at);
-    let places = places(&left, unit, scoring, u32::MAX)?;
-    let rooms = rooms(&left, unit, &places, at);
-    Some(Prospect { at, rooms })
+    // Where no domain is asked for, the first of them is the one.
+    if let Some(found) = ends.first().and_then(|first| fit_at(Some(*first))) {
+        return Some(found);
+    }
+    let index = ends.partition_point(|at| fit_at(Some(*at)).is_none());
+    fit_at(ends.get(index).copied())
 }
 
 /// The ends from the first one on at which there is room for as many tasks as are needed, wherever that may be.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{GangId, Job, JobId, PoolAt, Shape, Timestamp};
+use muster_domain::{GangId, Job, JobId, PoolAt, Shape, Span, Timestamp};
 use muster_planner::WorkerView;
 use muster_planner::policy::{Policies, Policy};
 
@@ -19,6 +19,9 @@ use crate::tx::{Tx, WaitingGang};
 
 /// Lines of pending jobs whose first is looked at.
 const LINES: usize = 1_024;
+/// While nobody has waited for very long, it is looked for no more often than this, but when the time of a known
+/// one comes.
+const QUIET: Span = Span::from_secs(10);
 /// The most that are pinned in one pass.
 const AT_ONCE: usize = 16;
 
@@ -30,6 +33,9 @@ pub(super) async fn apply<T: Tx>(
 ) -> Result<bool, StoreError> {
     let (policies, now) = (work.policies, work.now);
     if !policies.all().any(|pool| policies.at(pool).is_fair()) {
+        return Ok(false);
+    }
+    if now < work.roster.ageing_due {
         return Ok(false);
     }
     let known = work.tx.pinned_jobs().await?.into_iter().filter(|job| policies.of(job).is_fair());
@@ -59,8 +65,13 @@ async fn choose<T: Tx>(
     let (policies, now) = (work.policies, work.now);
     let mut aged: Vec<Job> = work.tx.line_heads(LINES).await?;
     aged.extend(gangs.iter().map(|gang| gang.first.clone()));
-    aged.retain(|job| !job.pinned && is_aged(policies.of(job), job, now));
+    aged.retain(|job| !job.pinned);
+    let next = aged.iter().filter_map(|job| aged_at(policies.of(job), job)).min();
+    aged.retain(|job| aged_at(policies.of(job), job).is_some_and(|at| at <= now));
     if aged.is_empty() {
+        if pinned.is_empty() {
+            work.roster.ageing_due = next.map_or(now + QUIET, |next| next.min(now + QUIET));
+        }
         return Ok(Vec::new());
     }
     aged.sort_unstable_by_key(|job| (policies.pool_of(&job.spec.tags), job.rank, job.seq));
@@ -73,9 +84,10 @@ async fn choose<T: Tx>(
     Ok(able.filter(|job| pools.take(job)).take(AT_ONCE).map(|job| job.id).collect())
 }
 
-fn is_aged(policy: &Policy, job: &Job, now: Timestamp) -> bool {
-    let since = job.waiting_since().filter(|since| policy.is_fair() && *since <= now);
-    since.is_some_and(|since| policy.aged_at(since, job.waited, job.served) <= now)
+/// When it will have waited for very long, if it waits for its turn.
+fn aged_at(policy: &Policy, job: &Job) -> Option<Timestamp> {
+    let since = job.waiting_since().filter(|_| policy.is_fair())?;
+    Some(policy.aged_at(since, job.waited, job.served).max(since))
 }
 
 /// Whether the workers would have room for it if nothing ran.

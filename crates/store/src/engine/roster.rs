@@ -25,6 +25,8 @@ const SLOWEST: Span = Span::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Roster {
     known: Option<Known>,
+    /// Before this nobody will have waited for very long, as far as is known.
+    pub(super) ageing_due: Timestamp,
 }
 
 #[derive(Debug, Default)]
