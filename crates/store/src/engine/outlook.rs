@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, PoolAt, Promised, QueueName, Shape, ShapeId,
-    Timestamp, Trigger, Unit, WorkerId,
+    Event, EventKind, GangId, Job, JobId, KeptRoom, Phase, PoolAt, Promised, QueueName, Requirement, Shape,
+    ShapeId, Timestamp, Trigger, Unit, WorkerId,
 };
 use muster_planner::policy::Cause;
 use muster_planner::{GangCandidate, Ledger, Occupant, Sight, Stop, Waiting, WorkerView, outlook, size};
@@ -126,12 +126,8 @@ async fn blocked<T: Tx>(
     views: &[WorkerView],
 ) -> Result<(Vec<Blocked>, Gates), StoreError> {
     let mut shapes = work.tx.pending_shapes().await?;
-    let has_room = |shape: &Shape| views.iter().any(|view| view.has_room_for(&shape.requirement));
-    let roomless: BTreeSet<ShapeId> = shapes
-        .iter()
-        .filter(|(id, shape)| promised.contains(id) || !has_room(shape))
-        .map(|(id, _)| *id)
-        .collect();
+    let mut roomless = roomless(&shapes, views);
+    roomless.extend(shapes.iter().map(|(id, _)| *id).filter(|id| promised.contains(id)));
     shapes.retain(|(id, shape)| shape.queue.is_some() || roomless.contains(id));
     if shapes.is_empty() && gangs.is_empty() {
         return Ok((Vec::new(), Gates::default()));
@@ -150,6 +146,20 @@ async fn blocked<T: Tx>(
         one.waiting.unit.seat = gates.seat(&one.shape);
     }
     Ok((gangs, gates))
+}
+
+/// The shapes that no worker has room for now. Many differ only in their queue or user: each need is asked about once.
+fn roomless(shapes: &[(ShapeId, Shape)], views: &[WorkerView]) -> BTreeSet<ShapeId> {
+    let mut known: HashMap<&Requirement, bool> = HashMap::new();
+    let mut roomless = BTreeSet::new();
+    for (id, shape) in shapes {
+        let need = &shape.requirement;
+        let has = || views.iter().any(|view| view.has_room_for(need));
+        if !*known.entry(need).or_insert_with(has) {
+            roomless.insert(*id);
+        }
+    }
+    roomless
 }
 
 /// Leaves the first units of each pool. They are sorted.
