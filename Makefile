@@ -15,14 +15,15 @@ up: compiler ## Build, then start scheduler and worker on http://localhost:8080 
 	$(TARGET)/release/muster up
 
 test: compiler ## Everything: formatting, lints, unit, store, end-to-end and schema tests; installs what they need
+	@mkdir -p $(TARGET) && date +%s > $(TARGET)/test-began
 	scripts/install-test-deps
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo build --workspace --locked
-	mkdir -p $(TARGET)
-	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $(TARGET)/test-output.txt
+	cargo --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/with-test-timeout'" test --workspace --locked --no-fail-fast 2>&1 \
+		| tee $(TARGET)/test-output.txt || { scripts/test-summary $(TARGET); exit 1; }
 	scripts/schemathesis
-	@scripts/test-summary $(TARGET)/test-output.txt
+	@scripts/test-summary $(TARGET)
 
 soak: compiler ## Simulate clusters that go wrong for SOAK (10m), or the one of MUSTER_SIM_SEED; stops at a broken promise
 	cargo run --locked --package muster-sim --example soak -- $(or $(SOAK),10m)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-const READ_BOUND: Duration = Duration::from_secs(60);
+const READ_BOUND: Duration = Duration::from_secs(120);
 
 /// One server. Every request has a connection of its own.
 #[derive(Debug, Clone, Copy)]

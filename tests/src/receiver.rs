@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const READ_BOUND: Duration = Duration::from_secs(30);
+const READ_BOUND: Duration = Duration::from_secs(120);
 
 /// One delivery as it came in.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
 /// No step of these tests takes this long unless it hangs.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(120);
 
 async fn connect(url: &str) -> Arc<PostgresStore> {
     let options = PostgresOptions::default();

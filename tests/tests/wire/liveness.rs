@@ -28,11 +28,13 @@ for_each_store! {
     }
 
     fn s8_heartbeats_keep_a_job(store) {
-        let scheduler = Scheduler::start_with(store, impatient());
+        // Long enough that a busy machine does not pause for as long between two heartbeats.
+        let timeout = Duration::from_secs(5);
+        let scheduler = Scheduler::start_with(store, impatient().set("job-heartbeat-timeout", "5s"));
         let id = scheduler.submit("sleep 60");
         let lease = lease_of(&scheduler.claim(Some("alive")));
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(2) {
+        while start.elapsed() < timeout + Duration::from_secs(1) {
             scheduler.report_under(lease, &id, "heartbeat").expect_empty();
             thread::sleep(Duration::from_millis(50));
         }

@@ -1,6 +1,6 @@
 //! The store goes away and comes back; the scheduler stays.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_tests::{Backing, Postgres, Scheduler, Settings, until};
 
@@ -11,9 +11,7 @@ fn ride_out(stop: fn(&Postgres)) {
     let http = scheduler.http();
     let before = scheduler.submit("before");
     stop(&cluster);
-    let stopped = Instant::now();
     until("readyz is 503", Duration::from_secs(3), || http.get("/readyz").status == 503);
-    assert!(stopped.elapsed() < Duration::from_secs(3));
     let refused = http.post("/jobs", r#"{"command":"during"}"#);
     refused.expect(503);
     assert!(refused.header("content-type").is_some_and(|value| value.starts_with("text/plain")));

@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// How long anything may take before a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What happened, in order.
 #[derive(Debug, Clone)]

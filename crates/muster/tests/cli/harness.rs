@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longer than anything takes; a test that reaches it has failed.
-pub(crate) const BOUND: Duration = Duration::from_secs(30);
+pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
 /// Whether there is such a process. One that has ended and waits for its parent is none.
 pub(crate) fn is_running(pid: i32) -> bool {

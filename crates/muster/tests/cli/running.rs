@@ -1,7 +1,5 @@
 //! `muster run` against a scheduler: output, exit codes, Ctrl-C.
 
-use std::time::{Duration, Instant};
-
 use muster_tests::{eventually, until};
 use nix::sys::signal::Signal;
 
@@ -100,11 +98,10 @@ fn a_second_ctrl_c_leaves_at_once() {
     until("the job has set its trap", BOUND, || up.directory.path().join("trapped").exists());
     run.signal(Signal::SIGINT);
     up.await_status(&job, "preempting");
-    let before = Instant::now();
     run.signal(Signal::SIGINT);
     let finished = run.finish();
     assert_eq!(finished.code(), 130, "{finished:?}");
-    assert!(before.elapsed() < Duration::from_secs(5));
+    // It left while the job, which ignores its signal, still had its grace.
     assert_eq!(up.show(&job)["status"], "preempting");
 }
 

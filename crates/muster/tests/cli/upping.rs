@@ -1,7 +1,5 @@
 //! `muster up`: ready, durable, and an orderly end.
 
-use std::time::{Duration, Instant};
-
 use muster_tests::{Backing, Process, StoreKind, until};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -60,10 +58,8 @@ fn a_second_signal_ends_it_at_once() {
     up.await_status(&id, "running");
     up.process.signal(Signal::SIGINT);
     until("it says that it stops", BOUND, || up.process.output().contains("stopping"));
-    let before = Instant::now();
     up.process.signal(Signal::SIGINT);
-    assert_eq!(up.process.wait(BOUND).code(), Some(1));
-    assert!(before.elapsed() < Duration::from_secs(10));
+    assert_eq!(up.process.wait(BOUND).code(), Some(1), "the drain would have ended with 0");
 }
 
 #[test]
