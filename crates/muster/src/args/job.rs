@@ -132,7 +132,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["keep", "detach"])]
     pub(crate) private: bool,
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
 }
 
@@ -233,4 +233,45 @@ pub(crate) struct AddArgs {
     /// Only say whether the file is right
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use crate::args::{Cli, Command, program};
+
+    /// What `muster run` takes for the command.
+    fn command(words: &[&str]) -> Result<Vec<String>, String> {
+        let typed = ["muster", "run"].into_iter().chain(words.iter().copied());
+        let matches = program().try_get_matches_from(typed).map_err(|error| error.to_string())?;
+        match Cli::from_arg_matches(&matches).map_err(|error| error.to_string())?.command {
+            Command::Run(args) => Ok(args.command),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn the_command_begins_with_the_first_word_that_is_no_option() {
+        let cases: [(&[&str], &[&str]); 6] = [
+            (&["ls", "-l", "--all"], &["ls", "-l", "--all"]),
+            (&["--cpus", "2", "ls", "--cpus", "4"], &["ls", "--cpus", "4"]),
+            (&["--", "ls", "-l"], &["ls", "-l"]),
+            (&["--", "--strange", "name"], &["--strange", "name"]),
+            (&["env", "--", "ls"], &["env", "--", "ls"]),
+            (&["--json", "sh", "-c", "exit 3"], &["sh", "-c", "exit 3"]),
+        ];
+        for (typed, expected) in cases {
+            assert_eq!(command(typed).unwrap(), expected, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused() {
+        for typed in [&["--cpu", "2", "--", "true"][..], &["--gpu=1", "true"], &["-x", "true"], &["--cpu"]] {
+            let error = command(typed).unwrap_err();
+            assert!(error.contains(typed[0].split('=').next().unwrap_or_default()), "{error}");
+        }
+        assert!(command(&["--cpu", "2", "--", "true"]).unwrap_err().contains("--cpus"));
+    }
 }
