@@ -10,6 +10,8 @@ pub(crate) struct Variable {
 }
 
 pub(crate) const URL: &str = "MUSTER_URL";
+pub(crate) const UTC: &str = "MUSTER_UTC";
+pub(crate) const TZ: &str = "TZ";
 pub(crate) const CONFIG: &str = "MUSTER_CONFIG";
 pub(crate) const DATA_DIR: &str = "MUSTER_DATA_DIR";
 pub(crate) const LISTEN: &str = "MUSTER_LISTEN";
@@ -44,7 +46,7 @@ pub(crate) fn user() -> Option<String> {
 }
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 27] = [
+pub(crate) const READ: [Variable; 29] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -79,6 +81,14 @@ pub(crate) const READ: [Variable; 27] = [
     Variable { name: LOG, help: "What to log, such as `info` or `muster_server=debug,warn`." },
     Variable { name: NO_COLOR, help: "No colours, when set to anything but nothing." },
     Variable { name: COLUMNS, help: "The width of tables, when standard output is not a terminal." },
+    Variable {
+        name: UTC,
+        help: "Read and show times in UTC instead of local time, when set to anything but nothing, 0, no or false.",
+    },
+    Variable {
+        name: TZ,
+        help: "The local time zone, such as `Europe/Berlin`, instead of that of /etc/localtime.",
+    },
     Variable { name: USER, help: "`muster run` and `muster submit`: who submits, without --user." },
     Variable { name: LOGNAME, help: "The same, when USER is not set." },
 ];

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use muster_client::Client;
 use muster_protocol::{Concurrency, OnConflict, Resources, SubmitRequest, Unique};
 
-use crate::args::amounts::Moment;
-use crate::args::{ConditionArgs, GangArgs, JobArgs, LaunchArgs};
+use crate::args::{ConditionArgs, GangArgs, JobArgs, LaunchArgs, WrittenTime};
 use crate::environment;
 use crate::failure::UsageError;
 use crate::gang;
+use crate::output::note;
 use crate::set_reference::{JobOrGang, resolve_job_or_gang};
+use crate::zone::Zone;
 
 /// Characters that mean something to a shell: a lone argument with one of them was meant for a shell.
 const SHELL_CHARACTERS: &str = " \t\n|&;<>()$`\\\"'*?[]{}#~";
@@ -21,8 +22,13 @@ pub(crate) async fn build(
     client: &Client,
     args: &JobArgs,
     words: &[String],
+    zone: Zone,
 ) -> anyhow::Result<SubmitRequest> {
-    let mut request = without_dependencies(args, words, Timestamp::now())?;
+    let moments = Moments::of(&args.conditions, Timestamp::now(), zone)?;
+    for remark in &moments.remarks {
+        note(remark);
+    }
+    let mut request = without_dependencies(args, words, &moments)?;
     for job in &args.conditions.after {
         request.depends_on.push(dependency(client, job).await?);
     }
@@ -46,7 +52,11 @@ async fn dependency(client: &Client, text: &str) -> anyhow::Result<String> {
     }
 }
 
-fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> anyhow::Result<SubmitRequest> {
+fn without_dependencies(
+    args: &JobArgs,
+    words: &[String],
+    moments: &Moments,
+) -> anyhow::Result<SubmitRequest> {
     let mut request = SubmitRequest {
         name: args.name.clone(),
         env: args.env.iter().cloned().collect(),
@@ -59,7 +69,7 @@ fn without_dependencies(args: &JobArgs, words: &[String], now: Timestamp) -> any
         user: args.user.clone().or_else(environment::user),
         preemptible: args.no_preempt.then_some(false),
         idempotency_key: args.idempotency_key.clone(),
-        ..conditions(&args.conditions, now)
+        ..conditions(&args.conditions, moments)
     };
     launch(&args.launch, &mut request);
     gang_of(&args.gang, &mut request)?;
@@ -104,23 +114,46 @@ fn gang_of(args: &GangArgs, request: &mut SubmitRequest) -> Result<(), UsageErro
     Ok(())
 }
 
+/// The points in time of a request, and how those without a zone were read.
+#[derive(Debug, Default)]
+struct Moments {
+    not_before: Option<Timestamp>,
+    /// How far away a start is, the scheduler's clock says; this one may differ.
+    delay: Option<Duration>,
+    deadline: Option<Timestamp>,
+    remarks: Vec<String>,
+}
+
+impl Moments {
+    fn of(args: &ConditionArgs, now: Timestamp, zone: Zone) -> Result<Self, UsageError> {
+        let mut remarks = Vec::new();
+        let mut meant = |option: &str, time: &WrittenTime| {
+            let wrong = |why| UsageError(format!("{option}: {why}"));
+            let meant = time.ahead_of(now, zone).map_err(wrong)?;
+            remarks.extend(meant.remark.map(|remark| format!("{option} {remark}")));
+            Ok(meant.at)
+        };
+        let (not_before, delay) = match &args.not_before {
+            Some(WrittenTime::Away(time)) => (None, Some(*time)),
+            Some(time) => (Some(meant("--not-before", time)?), args.delay),
+            None => (None, args.delay),
+        };
+        let deadline = args.deadline.as_ref().map(|time| meant("--deadline", time)).transpose()?;
+        Ok(Self { not_before, delay, deadline, remarks })
+    }
+}
+
 /// When the job starts, ends and is tried again.
-fn conditions(args: &ConditionArgs, now: Timestamp) -> SubmitRequest {
+fn conditions(args: &ConditionArgs, moments: &Moments) -> SubmitRequest {
     let seconds = |time: Duration| time.as_secs_f64();
     let on_conflict = if args.replace { OnConflict::Replace } else { OnConflict::Existing };
-    // How far away a start is, the scheduler's clock says; this one may differ.
-    let (not_before, delay) = match args.not_before {
-        Some(Moment::In(time)) => (None, Some(time)),
-        Some(Moment::At(at)) => (Some(at), args.delay),
-        None => (None, args.delay),
-    };
     SubmitRequest {
         max_retries: args.max_retries,
         grace_seconds: args.grace.map(|grace| whole_seconds(grace.as_secs_f64())),
         timeout_seconds: args.timeout.map(seconds),
-        not_before,
-        delay_seconds: delay.map(seconds),
-        deadline: args.deadline.map(|deadline| deadline.from(now)),
+        not_before: moments.not_before,
+        delay_seconds: moments.delay.map(seconds),
+        deadline: moments.deadline,
         stop_signal: args.signal.clone(),
         hold: args.hold,
         retry: args.retry(),
@@ -168,10 +201,12 @@ fn resources(args: &JobArgs) -> Option<Resources> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zone::tests::berlin;
 
     fn built(args: &JobArgs, words: &[&str]) -> anyhow::Result<SubmitRequest> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        without_dependencies(args, &words, "2026-05-05T08:33:00Z".parse().unwrap())
+        let now = "2026-05-05T08:33:00Z".parse().unwrap();
+        without_dependencies(args, &words, &Moments::of(&args.conditions, now, berlin())?)
     }
 
     #[test]
@@ -211,8 +246,8 @@ mod tests {
     fn times_become_those_of_the_request() {
         let minute = Duration::from_secs(60);
         let conditions = ConditionArgs {
-            not_before: Some(Moment::In(minute)),
-            deadline: Some(Moment::In(minute)),
+            not_before: Some(WrittenTime::Away(minute)),
+            deadline: Some(WrittenTime::Away(minute)),
             timeout: Some(Duration::from_millis(1500)),
             unique: Some("k".into()),
             replace: true,
@@ -227,6 +262,23 @@ mod tests {
         assert_eq!(request.unique.map(|unique| unique.on_conflict), Some(OnConflict::Replace));
         assert_eq!(request.concurrency.map(|it| (it.key, it.limit)), Some(("db".into(), 2)));
         assert_eq!(request.retry, None);
+    }
+
+    #[test]
+    fn times_without_a_zone_are_local_and_that_is_said() {
+        let local =
+            |text: &str| Some(WrittenTime::Local { time: text.parse().unwrap(), text: text.to_owned() });
+        let conditions = ConditionArgs {
+            not_before: local("2026-12-01T08:00"),
+            deadline: local("2026-12-02"),
+            ..ConditionArgs::default()
+        };
+        let moments = Moments::of(&conditions, Timestamp::UNIX_EPOCH, berlin()).unwrap();
+        let shown = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+        assert_eq!(shown(moments.not_before), "2026-12-01T07:00:00Z");
+        assert_eq!(shown(moments.deadline), "2026-12-01T23:00:00Z");
+        assert_eq!(moments.remarks.len(), 2);
+        assert!(moments.remarks[0].starts_with("--not-before \"2026-12-01T08:00\""), "{moments:?}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod settings;
 mod signals;
 mod up_settings;
 mod watch;
+mod zone;
 
 use std::process::ExitCode;
 

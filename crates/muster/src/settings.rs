@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use muster_client::{BaseUrl, Client};
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, WrittenTime};
 use crate::config_file::ConfigFile;
 use crate::failure::UsageError;
-use crate::output::Screen;
+use crate::output::{Screen, note};
 
 pub(crate) const DEFAULT_URL: &str = "http://localhost:8080";
 
@@ -30,6 +31,21 @@ impl Settings {
         let url = named.unwrap_or_else(|| DEFAULT_URL.to_owned());
         BaseUrl::parse(&url).map_err(|error| UsageError(error.to_string()))?;
         Ok(Self { url, url_is_explicit, screen: Screen::find(global), config: global.config.clone() })
+    }
+
+    /// The time of `--since`; how it was read is said when it names no zone.
+    pub(crate) fn since(
+        &self,
+        written: Option<&WrittenTime>,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, UsageError> {
+        let Some(written) = written else { return Ok(None) };
+        let wrong = |why| UsageError(format!("--since: {why}"));
+        let meant = written.back_from(now, self.screen.zone).map_err(wrong)?;
+        if let Some(remark) = &meant.remark {
+            note(&format!("--since {remark}"));
+        }
+        Ok(Some(meant.at))
     }
 
     pub(crate) fn client(&self) -> anyhow::Result<Client> {

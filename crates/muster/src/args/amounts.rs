@@ -1,8 +1,6 @@
-//! Amounts as people write them on the command line: memory, durations, points in time, pairs.
+//! Amounts as people write them on the command line: memory, durations, pairs.
 
 use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp, civil};
 
 /// Memory in MiB: `4G`, `512M`, `1.5GiB`, or a plain number of MiB. Fractions are rounded up.
 pub(crate) fn memory_mb(text: &str) -> Result<u64, String> {
@@ -22,68 +20,6 @@ pub(crate) fn cpus(text: &str) -> Result<f64, String> {
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     muster_document::amounts::duration(text)
         .ok_or_else(|| format!("{text:?} is not a duration; write for example 30s, 5m or 1h30m"))
-}
-
-/// A point in time, or how long ago it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Since {
-    Ago(Duration),
-    At(Timestamp),
-}
-
-impl Since {
-    /// The point in time, seen from `now`.
-    pub(crate) fn from(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::At(at) => at,
-            Self::Ago(ago) => {
-                let ago = SignedDuration::try_from(ago).unwrap_or(SignedDuration::MAX);
-                now.checked_sub(ago).unwrap_or(Timestamp::MIN)
-            }
-        }
-    }
-}
-
-/// `2h`, `2026-05-05` (UTC) or `2026-05-05T08:33:00Z`.
-pub(crate) fn since(text: &str) -> Result<Since, String> {
-    if let Some(ago) = muster_document::amounts::duration(text) {
-        return Ok(Since::Ago(ago));
-    }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Ok(Since::At(at));
-    }
-    let day = text.parse::<civil::Date>().ok().and_then(|day| format!("{day}T00:00:00Z").parse().ok());
-    day.map(Since::At).ok_or_else(|| {
-        format!("{text:?} is not a time; write for example 2h, 2026-05-05 or 2026-05-05T08:33:00Z")
-    })
-}
-
-/// A point in time, or how far it is away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
-    In(Duration),
-    At(Timestamp),
-}
-
-impl Moment {
-    /// The point in time, seen from `now`.
-    pub(crate) fn from(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::At(at) => at,
-            Self::In(time) => {
-                let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-                now.checked_add(time).unwrap_or(Timestamp::MAX)
-            }
-        }
-    }
-}
-
-/// `2h` from now, `2026-05-05` (UTC) or `2026-05-05T08:33:00Z`.
-pub(crate) fn moment(text: &str) -> Result<Moment, String> {
-    since(text).map(|since| match since {
-        Since::Ago(time) => Moment::In(time),
-        Since::At(at) => Moment::At(at),
-    })
 }
 
 /// `NAME=VALUE` of a parameter.
@@ -135,22 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_how_long_ago() {
-        let now: Timestamp = "2026-05-05T08:33:00Z".parse().unwrap();
-        assert_eq!(since("2h").unwrap().from(now).to_string(), "2026-05-05T06:33:00Z");
-        assert_eq!(since("2026-05-01").unwrap().from(now).to_string(), "2026-05-01T00:00:00Z");
-        assert_eq!(since("2026-05-01T10:00:00+02:00").unwrap().from(now).to_string(), "2026-05-01T08:00:00Z");
-        assert!(since("yesterday").is_err());
-        assert_eq!(since("99999999999w").map(|since| since.from(now)), Ok(Timestamp::MIN));
-    }
-
-    #[test]
-    fn times_that_come() {
-        let now: Timestamp = "2026-05-05T08:33:00Z".parse().unwrap();
-        assert_eq!(moment("2h").unwrap().from(now).to_string(), "2026-05-05T10:33:00Z");
-        assert_eq!(moment("2026-05-06").unwrap().from(now).to_string(), "2026-05-06T00:00:00Z");
-        assert_eq!(moment("99999999999w").map(|moment| moment.from(now)), Ok(Timestamp::MAX));
-        assert!(moment("tomorrow").is_err());
+    fn parameters() {
         assert_eq!(parameter("A=b=c"), Ok(("A".into(), "b=c".into())));
         assert!(parameter("A").is_err() && parameter("=b").is_err());
     }

@@ -46,6 +46,9 @@ pub(crate) struct GlobalArgs {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto, hide_possible_values = true)]
     pub(crate) color: ColorChoice,
+    /// Read and show times in UTC instead of local time
+    #[arg(long, global = true, env = environment::UTC, hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) utc: bool,
     /// The configuration file [default: ./muster.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE", env = environment::CONFIG, hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,

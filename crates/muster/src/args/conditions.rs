@@ -6,7 +6,8 @@ use clap::Args;
 use muster_document::amounts as document_amounts;
 use muster_protocol::{DependencyRule, IfUnmet, Retry};
 
-use super::amounts::{self, Moment};
+use super::amounts;
+use super::times::{self, WrittenTime};
 
 const RULE_HELP: &str = "What the jobs to wait for must come to: all_success, all_done, all_failed, one_failed, \
                          one_success, none_failed or always [default: all_success]";
@@ -24,9 +25,9 @@ pub(crate) struct ConditionArgs {
     /// What becomes of the job when that can no longer be: fail, cancel or run
     #[arg(long, value_name = "WHAT", value_parser = if_unmet, help_heading = "Start")]
     pub(crate) if_unmet: Option<IfUnmet>,
-    /// Do not start before then: 2026-05-05T08:33:00Z, 2026-05-05 or 2h from now
-    #[arg(long, value_name = "TIME", value_parser = amounts::moment, conflicts_with = "delay", help_heading = "Start")]
-    pub(crate) not_before: Option<Moment>,
+    /// Do not start before then: "2026-05-05 08:33" local time, 2026-05-05T08:33:00Z or 2h from now
+    #[arg(long, value_name = "TIME", value_parser = times::time, conflicts_with = "delay", help_heading = "Start")]
+    pub(crate) not_before: Option<WrittenTime>,
     /// Do not start before this time has passed, such as 10m
     #[arg(long, visible_alias = "begin", value_name = "TIME", value_parser = amounts::duration, help_heading = "Start")]
     pub(crate) delay: Option<Duration>,
@@ -45,9 +46,9 @@ pub(crate) struct ConditionArgs {
     /// Stop an attempt that runs longer, such as 1h; it counts as failed
     #[arg(long, value_name = "TIME", value_parser = positive_duration, help_heading = "End")]
     pub(crate) timeout: Option<Duration>,
-    /// Fail the job if it has not ended by then: 2026-05-05T08:33:00Z, 2026-05-05 or 2h from now
-    #[arg(long, value_name = "TIME", value_parser = amounts::moment, help_heading = "End")]
-    pub(crate) deadline: Option<Moment>,
+    /// Fail the job if it has not ended by then: "2026-05-05 08:33" local time, 2026-05-05T08:33:00Z or 2h from now
+    #[arg(long, value_name = "TIME", value_parser = times::time, help_heading = "End")]
+    pub(crate) deadline: Option<WrittenTime>,
     /// The polite signal when the job is stopped, such as SIGINT [default: SIGTERM]
     #[arg(long, value_name = "SIGNAL", value_parser = signal, help_heading = "End")]
     pub(crate) signal: Option<String>,

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use muster_protocol::JobStatus;
 
-use super::amounts::{self, Since};
+use super::times::{self, WrittenTime};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,9 +51,9 @@ pub(crate) struct LsArgs {
     /// Only jobs that require this tag
     #[arg(long, value_name = "TAG", help_heading = "Filters")]
     pub(crate) tag: Option<String>,
-    /// Only jobs submitted since then: 2h, 2026-05-05 or 2026-05-05T08:33:00Z
-    #[arg(long, value_name = "TIME", value_parser = amounts::since, help_heading = "Filters")]
-    pub(crate) since: Option<Since>,
+    /// Only jobs submitted since then: 2h ago, "2026-05-05 08:33" local time or 2026-05-05T08:33:00Z
+    #[arg(long, value_name = "TIME", value_parser = times::time, help_heading = "Filters")]
+    pub(crate) since: Option<WrittenTime>,
     /// How many jobs to list
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50, conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,

@@ -14,6 +14,7 @@ mod program;
 mod queue;
 mod reading;
 mod sim;
+mod times;
 mod up;
 mod viewing;
 mod webhook;
@@ -36,6 +37,7 @@ pub(crate) use reading::{
     CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
 pub(crate) use sim::{By, ReportArgs, SimArgs, SimOutputArgs};
+pub(crate) use times::WrittenTime;
 pub(crate) use up::{UpArgs, UpWorkerArgs};
 pub(crate) use viewing::{TopArgs, WatchArgs};
 pub(crate) use webhook::{DeadLetterAction, DeadLetterArgs, WebhookAction, WebhookAddArgs, WebhookArgs};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::amounts::{self, Since};
+use super::amounts;
+use super::times::{self, WrittenTime};
 
 /// `muster show`.
 #[derive(Debug, Clone, Args)]
@@ -53,9 +54,9 @@ pub(crate) struct LogsArgs {
     /// Only the last N lines of what is there; of a gang, of each task
     #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub(crate) tail: Option<u64>,
-    /// Only what was written since then, in any attempt: 10m, 2026-05-05 or 2026-05-05T08:33:00Z
-    #[arg(long, value_name = "TIME", value_parser = amounts::since)]
-    pub(crate) since: Option<Since>,
+    /// Only what was written since then, in any attempt: 10m ago, "2026-05-05 08:33" local time or 2026-05-05T08:33:00Z
+    #[arg(long, value_name = "TIME", value_parser = times::time)]
+    pub(crate) since: Option<WrittenTime>,
     /// Show before each line when it was written
     #[arg(long, short)]
     pub(crate) timestamps: bool,

@@ -49,8 +49,9 @@ async fn of_job(
     {
         bail!("{id} has had {} attempts, there is no output of attempt {number}", job.attempts);
     }
-    let mut sink = Sink::new(streams, settings.screen.json, args.timestamps);
-    let mut query = query(args, &job, streams, Timestamp::now());
+    let mut sink = Sink::new(streams, settings.screen, args.timestamps);
+    let since = settings.since(args.since.as_ref(), Timestamp::now())?;
+    let mut query = query(args, &job, streams, since);
     if args.follow && args.attempt.is_none() && !exit::is_final(job.status) {
         let until_start = (job.attempts == 0).then(|| tell_waiting(&client, &id, &args.job));
         let first_attempt = job.attempts.max(1);
@@ -92,11 +93,11 @@ async fn of_gang(
     if let Some(rank) = wanted.iter().find(|rank| **rank >= size) {
         bail!("{id} has the ranks 0 to {}, and no rank {rank}", size.saturating_sub(1));
     }
-    let now = Timestamp::now();
+    let since = settings.since(args.since.as_ref(), Timestamp::now())?;
     let chosen: Vec<&Job> = tasks.iter().filter(|task| wanted.contains(&task.gang_index)).collect();
     let started = chosen.iter().any(|task| task.lease > 0);
     let ranks = |all: &[&Job]| -> Vec<Rank> {
-        let rank = |task: &&Job| Rank { index: task.gang_index, query: query(args, task, streams, now) };
+        let rank = |task: &&Job| Rank { index: task.gang_index, query: query(args, task, streams, since) };
         all.iter().map(rank).collect()
     };
     let mut sink = RankSink::new(size, streams, args.timestamps, settings.screen);
@@ -128,8 +129,7 @@ fn tell_waiting(client: &Client, id: &str, typed: &str) -> JobProgress {
 }
 
 /// The newest attempt, and when following those after it; since a time, all of them.
-fn query(args: &LogsArgs, job: &Job, streams: Streams, now: Timestamp) -> LogQuery {
-    let since = args.since.map(|since| since.from(now));
+fn query(args: &LogsArgs, job: &Job, streams: Streams, since: Option<Timestamp>) -> LogQuery {
     LogQuery {
         job_id: job.id.clone(),
         stream: streams.only(),

@@ -23,6 +23,7 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
     let client = settings.client()?;
     let screen = settings.screen;
     let now = Timestamp::now();
+    let since = settings.since(args.since.as_ref(), now)?;
     let (of_set, tasks) = of_set(&client, args).await?;
     let mut pages = Pages {
         tasks,
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: &LsArgs, settings: &Settings) -> anyhow::Result<u8
             name: args.name.clone(),
             worker: args.worker.clone(),
             tag: args.tag.clone(),
-            since: args.since.map(|since| since.from(now)),
+            since,
             ..of_set
         },
         more: true,

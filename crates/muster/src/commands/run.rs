@@ -82,7 +82,8 @@ async fn run_on(
     client: Client,
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
-    let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command).await?;
+    let mut request: SubmitRequest =
+        job_request::build(&client, &args.job, &args.command, settings.screen.zone).await?;
     request.max_retries.get_or_insert(ATTEMPTS);
     if args.array.is_asked_for() {
         let watched = array::Watched { args: &args.array, detach: args.detach };
@@ -99,7 +100,7 @@ async fn run_on(
     for warning in &job.warnings {
         note(warning);
     }
-    let sink = Sink::new(Streams::Both, settings.screen.json, false);
+    let sink = Sink::new(Streams::Both, settings.screen, false);
     let query = LogQuery { job_id: job.id.clone(), from_lease: Some(0), follow: true, ..LogQuery::default() };
     let follower = Follower { client: client.clone(), query, first_attempt: 1, sink };
     let following = tokio::spawn(follow(follower));

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &SubmitArgs, settings: &Settings) -> anyhow::Resul
 
 async fn submit_one(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
-    let request = job_request::build(&client, &args.job, &args.command).await?;
+    let request = job_request::build(&client, &args.job, &args.command, settings.screen.zone).await?;
     let job = client.submit(&request).await?;
     if args.wait && settings.screen.json {
         return wait::for_ids(&client, vec![job.id], None, settings).await;

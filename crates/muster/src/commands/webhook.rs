@@ -56,7 +56,7 @@ fn show(hook: &Webhook, settings: &Settings) -> anyhow::Result<()> {
     if settings.screen.json {
         json::document(hook)?;
     } else {
-        settings.screen.line(&webhook_details(hook, Timestamp::now()))?;
+        settings.screen.line(&webhook_details(hook, Timestamp::now(), settings.screen))?;
     }
     Ok(())
 }

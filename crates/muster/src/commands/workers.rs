@@ -17,7 +17,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<u8> {
         note("no workers; start one with `muster-worker --scheduler URL`");
     } else {
         screen.line(&human::workers(&workers, Timestamp::now(), screen))?;
-        for text in workers.iter().filter_map(human::quarantine) {
+        for text in workers.iter().filter_map(|worker| human::quarantine(worker, screen.zone)) {
             note(&text);
         }
     }

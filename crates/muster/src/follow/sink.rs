@@ -7,7 +7,8 @@ use muster_client::{LogItem, base64};
 use muster_protocol::{Job, LogGap, LogGapCause, LogStream};
 use serde::Serialize;
 
-use crate::output::{json, status};
+use crate::output::{Screen, json, status};
+use crate::zone::Zone;
 
 /// Which of the two streams are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,7 @@ impl Streams {
 pub(crate) struct Sink {
     streams: Streams,
     json: bool,
+    zone: Zone,
     timestamps: bool,
     /// Whether the last piece of each stream ended within a line.
     within: [bool; 2],
@@ -75,8 +77,8 @@ struct End<'a> {
 }
 
 impl Sink {
-    pub(crate) fn new(streams: Streams, json: bool, timestamps: bool) -> Self {
-        Self { streams, json, timestamps, within: [false; 2] }
+    pub(crate) fn new(streams: Streams, screen: Screen, timestamps: bool) -> Self {
+        Self { streams, json: screen.json, zone: screen.zone, timestamps, within: [false; 2] }
     }
 
     pub(crate) fn is_json(self) -> bool {
@@ -91,7 +93,8 @@ impl Sink {
                 let within = self.within[index(*stream)];
                 self.within[index(*stream)] = bytes.last().map_or(within, |last| *last != b'\n');
                 if self.timestamps {
-                    return self.put(*stream, &stamped(bytes, *at, within));
+                    return self
+                        .put(*stream, &stamped(bytes, at.map(|at| self.zone.stamp(at)).as_deref(), within));
                 }
                 self.put(*stream, bytes)
             }
@@ -147,11 +150,8 @@ pub(super) fn index(stream: LogStream) -> usize {
 }
 
 /// Puts the time before each line that begins here.
-fn stamped(bytes: &[u8], at: Option<Timestamp>, within: bool) -> Vec<u8> {
-    let stamp = match at {
-        Some(at) => format!("{at:.3} "),
-        None => String::new(),
-    };
+fn stamped(bytes: &[u8], at: Option<&str>, within: bool) -> Vec<u8> {
+    let stamp = at.map(|at| format!("{at} ")).unwrap_or_default();
     let mut out = Vec::with_capacity(bytes.len() + stamp.len());
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         if index > 0 || !within {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_line_has_its_time_once() {
-        let at = "2026-05-05T08:33:00.1234Z".parse().ok();
+        let at = Some("2026-05-05T08:33:00.123Z");
         let stamp = "2026-05-05T08:33:00.123Z ";
         assert_eq!(text(stamped(b"a\nb\n", at, false)), format!("{stamp}a\n{stamp}b\n"));
         assert_eq!(text(stamped(b"rest\nc", at, true)), format!("rest\n{stamp}c"));

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use muster_protocol::Job;
 
 use super::human::{command, id, state};
-use super::quantities::{age, printable, resources, span, time};
+use super::quantities::{age, printable, resources, span};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, Pages};
@@ -84,9 +84,9 @@ fn cell(shown: JobColumn, job: &Job, now: Timestamp, screen: Screen) -> Content 
         JobColumn::Age => age(job.created_at, now),
         JobColumn::Ran => some(job.started_at.map(|started| span(started, job.done_at.unwrap_or(now)))),
         JobColumn::Waited => span(job.created_at, end_of_wait(job, now)),
-        JobColumn::Submitted => time(job.created_at),
-        JobColumn::Started => some(job.started_at.map(time)),
-        JobColumn::Ended => some(job.done_at.map(time)),
+        JobColumn::Submitted => screen.zone.bare(job.created_at),
+        JobColumn::Started => some(job.started_at.map(|at| screen.zone.bare(at))),
+        JobColumn::Ended => some(job.done_at.map(|at| screen.zone.bare(at))),
         JobColumn::Exit => match (job.signal, job.exit_code) {
             (Some(signal), _) => format!("signal {signal}"),
             (None, Some(code)) => code.to_string(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn screen(width: Option<u16>) -> Screen {
-        Screen { json: false, colour: false, width }
+        Screen { json: false, colour: false, width, zone: crate::zone::Zone::UTC }
     }
 
     fn table(columns: &[JobColumn], width: Option<u16>) -> String {

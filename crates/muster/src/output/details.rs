@@ -6,9 +6,10 @@ use muster_protocol::{Concurrency, DependencyRule, Job, Retry};
 use serde_json::Value;
 
 use super::human::command;
-use super::quantities::{age, bytes, memory, printable, resources, seconds_span, span, time};
+use super::quantities::{age, bytes, memory, printable, resources, seconds_span, span};
 use super::screen::Screen;
 use super::style;
+use crate::zone::Zone;
 
 const LABEL_WIDTH: usize = 12;
 
@@ -41,10 +42,10 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("if unmet", job.if_unmet.map(word).unwrap_or_default());
     add("attempts", format!("{} of {}", job.attempts, job.max_retries));
     add("retry", job.retry.as_ref().map(retry).unwrap_or_default());
-    add("start", job.not_before.map(|at| start(at, now)).unwrap_or_default());
+    add("start", job.not_before.map(|at| start(at, now, screen.zone)).unwrap_or_default());
     add("timeout", job.timeout_seconds.map(seconds_span).unwrap_or_default());
     add("expected", job.expected_seconds.map(expected).unwrap_or_default());
-    add("deadline", job.deadline.map(|at| format!("{} UTC", time(at))).unwrap_or_default());
+    add("deadline", job.deadline.map(|at| screen.zone.time(at)).unwrap_or_default());
     add("at once", job.concurrency.as_ref().map(concurrency).unwrap_or_default());
     add("unique", job.unique.as_ref().map(|unique| printable(&unique.key)).unwrap_or_default());
     add("worker", job.worker_id.as_deref().map(printable).unwrap_or_default());
@@ -57,11 +58,11 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
         "on exit 0",
         job.on_preempt_exit0.map(|what| format!("{} after a notice", word(what))).unwrap_or_default(),
     );
-    add("checkpoint", checkpoint(job, now));
+    add("checkpoint", checkpoint(job, now, screen.zone));
     add("gang", job.gang_id.as_deref().map(|id| gang(job, id)).unwrap_or_default());
-    add("submitted", moment(job.created_at, now));
-    add("started", job.started_at.map(|at| moment(at, now)).unwrap_or_default());
-    add("ended", job.done_at.map(|at| ended(job, at, now)).unwrap_or_default());
+    add("submitted", moment(job.created_at, now, screen.zone));
+    add("started", job.started_at.map(|at| moment(at, now, screen.zone)).unwrap_or_default());
+    add("ended", job.done_at.map(|at| ended(job, at, now, screen.zone)).unwrap_or_default());
     for (key, value) in outputs(job) {
         add("output", format!("{key}={value}"));
     }
@@ -140,9 +141,9 @@ fn retry(retry: &Retry) -> String {
     printable(&parts.join("; "))
 }
 
-fn start(at: Timestamp, now: Timestamp) -> String {
+fn start(at: Timestamp, now: Timestamp, zone: Zone) -> String {
     let ahead = if at > now { format!(" (in {})", span(now, at)) } else { String::new() };
-    format!("not before {} UTC{ahead}", time(at))
+    format!("not before {}{ahead}", zone.time(at))
 }
 
 fn concurrency(concurrency: &Concurrency) -> String {
@@ -169,18 +170,18 @@ fn gang(job: &Job, id: &str) -> String {
 }
 
 /// What was saved last, and when.
-fn checkpoint(job: &Job, now: Timestamp) -> String {
-    let when = job.checkpoint_at.map(|at| format!(", saved {}", moment(at, now))).unwrap_or_default();
+fn checkpoint(job: &Job, now: Timestamp, zone: Zone) -> String {
+    let when = job.checkpoint_at.map(|at| format!(", saved {}", moment(at, now, zone))).unwrap_or_default();
     job.checkpoint_bytes.map(|size| format!("{}{when}", bytes(size))).unwrap_or_default()
 }
 
-fn moment(at: Timestamp, now: Timestamp) -> String {
-    format!("{} UTC ({} ago)", time(at), age(at, now))
+fn moment(at: Timestamp, now: Timestamp, zone: Zone) -> String {
+    format!("{} ({} ago)", zone.time(at), age(at, now))
 }
 
-fn ended(job: &Job, at: Timestamp, now: Timestamp) -> String {
+fn ended(job: &Job, at: Timestamp, now: Timestamp, zone: Zone) -> String {
     let took = job.started_at.map(|started| format!(", ran {}", span(started, at))).unwrap_or_default();
-    format!("{} UTC ({} ago{took})", time(at), age(at, now))
+    format!("{} ({} ago{took})", zone.time(at), age(at, now))
 }
 
 #[cfg(test)]
@@ -195,7 +196,7 @@ mod tests {
                 "exit_code":3,"lease":1,"resources":{"cpus":2}}"#,
         )
         .unwrap();
-        let screen = Screen { json: false, colour: false, width: Some(80) };
+        let screen = Screen { json: false, colour: false, width: Some(80), zone: crate::zone::Zone::UTC };
         let expected = "\
 id:         job-1
 status:     failed
@@ -221,7 +222,7 @@ ended:      2026-05-05 08:33:03 UTC (57s ago, ran 2.5s)";
                 "outputs":{"rows":12,"file":"a\nb"}}"#,
         )
         .unwrap();
-        let screen = Screen { json: false, colour: false, width: Some(80) };
+        let screen = Screen { json: false, colour: false, width: Some(80), zone: crate::zone::Zone::UTC };
         let text = job_details(&job, "2026-05-05T08:34:00Z".parse().unwrap(), screen);
         for line in [
             "pipeline:   set-1, step train, element 2",

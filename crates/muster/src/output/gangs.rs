@@ -9,7 +9,7 @@ use muster_protocol::{Event, GangPolicy, GangState, GangSummary, Job, LaunchMode
 use serde::Serialize;
 
 use super::human::{command, id};
-use super::quantities::{age, bytes, printable, resources, span, time};
+use super::quantities::{age, bytes, printable, resources, span};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
@@ -170,10 +170,13 @@ fn heading(gang: &str, tasks: &[Job], events: &[Event], now: Timestamp, screen: 
             .unwrap_or_default(),
     );
     add("after", printable(&first.depends_on.join(", ")));
-    add("submitted", format!("{} UTC ({} ago)", time(first.created_at), age(first.created_at, now)));
+    add("submitted", format!("{} ({} ago)", screen.zone.time(first.created_at), age(first.created_at, now)));
     let ended = tasks.iter().map(|task| task.done_at).collect::<Option<Vec<_>>>();
     let ended = ended.and_then(|times| times.into_iter().max());
-    add("ended", ended.map(|at| format!("{} UTC ({} ago)", time(at), age(at, now))).unwrap_or_default());
+    add(
+        "ended",
+        ended.map(|at| format!("{} ({} ago)", screen.zone.time(at), age(at, now))).unwrap_or_default(),
+    );
     lines.join("\n")
 }
 
@@ -246,7 +249,7 @@ fn round_table(rounds: &[Round], state: GangState, now: Timestamp, screen: Scree
         let end = round.end.as_deref().map_or_else(|| gang_state_name(state).to_owned(), printable);
         vec![
             (round.number.to_string(), None),
-            (time(round.placed_at), None),
+            (screen.zone.bare(round.placed_at), None),
             (format!("{}/{}", round.claimed, round.tasks), None),
             (ran.unwrap_or_else(|| "-".to_owned()), None),
             (stopped.map_or_else(|| "-".to_owned(), |(ended, gone)| span(ended, gone)), None),
@@ -263,7 +266,7 @@ mod tests {
     const NOW: &str = "2026-05-05T08:01:00Z";
 
     fn screen() -> Screen {
-        Screen { json: false, colour: false, width: Some(110) }
+        Screen { json: false, colour: false, width: Some(110), zone: crate::zone::Zone::UTC }
     }
 
     fn task(index: u32, more: &str) -> Job {

@@ -4,7 +4,7 @@ use muster_protocol::Event;
 use serde_json::Value;
 
 use super::human::id;
-use super::quantities::{bytes, clock, printable, seconds_span, span, time};
+use super::quantities::{bytes, printable, seconds_span, span};
 use super::screen::Screen;
 use super::style;
 
@@ -19,8 +19,8 @@ pub(crate) fn timeline(events: &[Event], screen: Screen) -> String {
         .iter()
         .map(|event| {
             let since = format!("+{}", span(first.at, event.at));
-            let line =
-                format!("{}  {since:>9}  {}  {}", clock(event.at), kind(event, screen), details(event));
+            let clock = screen.zone.clock(event.at);
+            let line = format!("{clock}  {since:>9}  {}  {}", kind(event, screen), details(event));
             clip(line.trim_end(), screen)
         })
         .collect();
@@ -30,7 +30,8 @@ pub(crate) fn timeline(events: &[Event], screen: Screen) -> String {
 /// One event of the stream.
 pub(crate) fn event_line(event: &Event, screen: Screen) -> String {
     let job = event.job_id.as_deref().map_or_else(|| "-".to_owned(), |job| id(job, screen));
-    let line = format!("{}  {job:<JOB_WIDTH$}  {}  {}", time(event.at), kind(event, screen), details(event));
+    let at = screen.zone.bare(event.at);
+    let line = format!("{at}  {job:<JOB_WIDTH$}  {}  {}", kind(event, screen), details(event));
     clip(line.trim_end(), screen)
 }
 
@@ -190,7 +191,7 @@ mod tests {
     }
 
     fn screen(width: Option<u16>) -> Screen {
-        Screen { json: false, colour: false, width }
+        Screen { json: false, colour: false, width, zone: crate::zone::Zone::UTC }
     }
 
     #[test]

@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use muster_client::status_name;
 use muster_protocol::{Job, JobStatus, Why, Worker, WorkerStatus};
 
-use super::quantities::{age, cores, memory, minute, printable, time};
+use super::quantities::{age, cores, memory, printable};
 use super::screen::Screen;
 use super::style;
 use super::table::{Column, Content, render};
 use super::worker_details::{gpus_used, tags_and_labels};
 use crate::exit;
 use crate::watch::short;
+use crate::zone::Zone;
 
 /// The id as it is shown: short where people look, whole where programs read.
 pub(super) fn id(id: &str, screen: Screen) -> String {
@@ -54,13 +55,13 @@ pub(crate) fn state(job: &Job, now: Timestamp) -> &'static str {
 }
 
 /// Why a worker gets no work, and what to do about it; nothing for others.
-pub(crate) fn quarantine(worker: &Worker) -> Option<String> {
+pub(crate) fn quarantine(worker: &Worker, zone: Zone) -> Option<String> {
     let quarantine = worker.quarantine.as_ref()?;
     let name = printable(&worker.id);
     let evidence = printable(&quarantine.evidence.join("; "));
     Some(format!(
-        "{name} is in quarantine until {} UTC ({evidence}); `muster worker release {name}` ends it",
-        time(quarantine.probe_at)
+        "{name} is in quarantine until {} ({evidence}); `muster worker release {name}` ends it",
+        zone.time(quarantine.probe_at)
     ))
 }
 
@@ -112,7 +113,7 @@ fn worker_row(worker: &Worker, now: Timestamp) -> Vec<Content> {
 pub(crate) fn why(why: &Why, screen: Screen) -> String {
     let status = style::paint(status_name(why.status), style::of_status(why.status), screen.colour);
     let mut text = format!("{} is {status}", printable(&why.id));
-    for (title, lines) in why_parts(why) {
+    for (title, lines) in why_parts(why, screen.zone) {
         if !title.is_empty() {
             text.push('\n');
             text.push_str(title);
@@ -126,22 +127,23 @@ pub(crate) fn why(why: &Why, screen: Screen) -> String {
 }
 
 /// What is said about a job, part by part: the title, which the first part does not have, and the lines.
-pub(crate) fn why_parts(why: &Why) -> Vec<(&'static str, Vec<String>)> {
-    let mut reasons: Vec<String> = why.reasons.iter().map(|reason| printable(&reason.message)).collect();
+pub(crate) fn why_parts(why: &Why, zone: Zone) -> Vec<(&'static str, Vec<String>)> {
+    let said = |message: &str| zone.in_text(&printable(message));
+    let mut reasons: Vec<String> = why.reasons.iter().map(|reason| said(&reason.message)).collect();
     // Kept room is a reason, and says when.
     reasons.extend(why.start.as_ref().filter(|start| !start.kept).map(|start| {
         let by = if start.by_history { "time limits and earlier runs" } else { "time limits" };
-        format!("could start about {} UTC, by the {by} of what runs", minute(start.at))
+        format!("could start about {}, by the {by} of what runs", zone.minute(start.at))
     }));
     reasons.extend(
         why.expected_seconds
             .map(|seconds| format!("expected to run for {}", super::details::expected(seconds))),
     );
-    let mut classes: Vec<String> = why.classes.iter().map(|class| printable(&class.message)).collect();
+    let mut classes: Vec<String> = why.classes.iter().map(|class| said(&class.message)).collect();
     if why.more_classes > 0 {
         classes.push(format!("{} workers of {} more kinds", why.more_workers, why.more_classes));
     }
-    let help = why.suggestions.iter().map(|one| printable(&one.message)).collect();
+    let help = why.suggestions.iter().map(|one| said(&one.message)).collect();
     let parts = [("", reasons), ("workers", classes), ("what would help", help)];
     parts.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
 }
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     fn screen(width: Option<u16>) -> Screen {
-        Screen { json: false, colour: false, width }
+        Screen { json: false, colour: false, width, zone: crate::zone::Zone::UTC }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use muster_protocol::{IdleRoom, InLine, KeptFor, Overview, Pool, Resources, WaitingCause};
 
 use super::human::{id, item};
-use super::quantities::{cores, memory, minute, printable};
+use super::quantities::{cores, memory, printable};
 use super::screen::Screen;
 use super::table::{Column, Content, render};
 
@@ -57,7 +57,8 @@ fn amounts(resources: &Resources) -> String {
 }
 
 fn waiting(found: &Overview, screen: Screen) -> String {
-    let mut lines: Vec<String> = found.waiting.iter().map(|cause| item(&cause_line(cause), screen)).collect();
+    let mut lines: Vec<String> =
+        found.waiting.iter().map(|cause| item(&screen.zone.in_text(&cause_line(cause)), screen)).collect();
     if found.not_looked_at > 0 {
         lines.push(item(&format!("{} more of other kinds", found.not_looked_at), screen));
     }
@@ -96,7 +97,8 @@ fn line(line: &[InLine], screen: Screen) -> String {
     let row = |one: &InLine| -> Vec<Content> {
         let tasks = if one.tasks > 1 { format!("{} x ", one.tasks) } else { String::new() };
         let needs = amounts(&one.needs);
-        let start = one.start.as_ref().map_or_else(|| "-".to_owned(), |start| minute(start.at));
+        let start =
+            one.start.as_ref().map_or_else(|| "-".to_owned(), |start| screen.zone.bare_minute(start.at));
         let codes: Vec<String> = one.reasons.iter().map(|reason| printable(&reason.code)).collect();
         let texts = [
             id(&one.id, screen),
@@ -114,7 +116,7 @@ fn line(line: &[InLine], screen: Screen) -> String {
 fn kept(kept: &[KeptFor], screen: Screen) -> String {
     let line = |one: &KeptFor| {
         let until = match one.until {
-            Some(at) => format!("starts about {} UTC", minute(at)),
+            Some(at) => format!("starts about {}", screen.zone.minute(at)),
             None => "until those who are there have ended".to_owned(),
         };
         let workers = plural(one.workers.into(), "worker");
@@ -192,7 +194,10 @@ mod tests {
                       "by_free":[{"free":4,"workers":1},{"free":1,"workers":2}]}]}"#,
         )
         .unwrap();
-        let text = overview(&found, Screen { json: false, colour: false, width: Some(80) });
+        let text = overview(
+            &found,
+            Screen { json: false, colour: false, width: Some(80), zone: crate::zone::Zone::UTC },
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let expected = "\
 1201 jobs and 0 gangs wait

@@ -37,21 +37,6 @@ fn millis_span(millis: i64) -> String {
     }
 }
 
-/// A point in time for people, in UTC like everything else that is shown.
-pub(crate) fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// The same where seconds do not matter.
-pub(crate) fn minute(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-/// The time of day, with what is needed to order events.
-pub(crate) fn clock(at: Timestamp) -> String {
-    at.strftime("%H:%M:%S%.3f").to_string()
-}
-
 /// An amount of memory: `512M`, `1.5G`, `16G`.
 pub(crate) fn memory(mb: u64) -> String {
     if mb < 1024 {

@@ -191,8 +191,10 @@ mod tests {
     #[test]
     fn what_is_used_stands_beside_what_is_its_own() {
         assert_eq!(used(&queue("a", None)), "cpus 1.5, gpus 6/4");
-        let details =
-            queue_details(&queue("a", Some("lab")), Screen { json: false, colour: false, width: None });
+        let details = queue_details(
+            &queue("a", Some("lab")),
+            Screen { json: false, colour: false, width: None, zone: crate::zone::Zone::UTC },
+        );
         for line in ["below:      lab", "share:      25.0%", "own:        gpus 4", "borrowed:   gpus 2"] {
             assert!(details.contains(line), "{details}");
         }

@@ -1,4 +1,4 @@
-//! Where output goes and what it may look like there: width, colours, JSON or text.
+//! Where output goes and what it may look like there: width, colours, time zone, JSON or text.
 //!
 //! Guarantee: a reader that went away is an `io::Error` of kind `BrokenPipe`, never a panic.
 
@@ -9,6 +9,7 @@ use comfy_table::Table;
 use super::status;
 use crate::args::{ColorChoice, GlobalArgs};
 use crate::environment;
+use crate::zone::Zone;
 
 /// The narrowest terminal that tables are fitted to; below that, lines wrap.
 const NARROWEST: u16 = 40;
@@ -20,6 +21,8 @@ pub(crate) struct Screen {
     pub(crate) colour: bool,
     /// The columns that a line may take; `None` when nobody looks, and nothing is shortened.
     pub(crate) width: Option<u16>,
+    /// In which times are shown.
+    pub(crate) zone: Zone,
 }
 
 impl Screen {
@@ -32,7 +35,8 @@ impl Screen {
             ColorChoice::Never => false,
             ColorChoice::Auto => terminal && !no_color,
         };
-        Self { json: global.json, colour, width: width(terminal) }
+        let zone = if global.utc { Zone::UTC } else { Zone::of_system() };
+        Self { json: global.json, colour, width: width(terminal), zone }
     }
 
     /// Writes a text and the end of its line.

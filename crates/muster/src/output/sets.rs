@@ -8,7 +8,7 @@ use muster_client::{BulkVerb, status_name};
 use muster_protocol::{BulkResult, Counts, DependencyRule, Job, JobSet, JobStatus, Pipeline, Step};
 
 use super::human::id;
-use super::quantities::{age, printable, span, time};
+use super::quantities::{age, printable, span};
 use super::screen::Screen;
 use super::status;
 use super::style;
@@ -121,11 +121,10 @@ fn heading(set: &JobSet, now: Timestamp, screen: Screen) -> Vec<String> {
     lines.push(line("jobs", &format!("{} ({})", set.size, tally.words())));
     lines.push(line("progress", &bar(tally.ended(), set.size)));
     lines.extend(set.max_parallel.map(|most| line("at once", &format!("at most {most}"))));
-    lines
-        .push(line("submitted", &format!("{} UTC ({} ago)", time(set.created_at), age(set.created_at, now))));
-    lines.extend(
-        set.done_at.map(|at| line("ended", &format!("{} UTC (took {})", time(at), span(set.created_at, at)))),
-    );
+    let submitted = format!("{} ({} ago)", screen.zone.time(set.created_at), age(set.created_at, now));
+    lines.push(line("submitted", &submitted));
+    let ended = |at| format!("{} (took {})", screen.zone.time(at), span(set.created_at, at));
+    lines.extend(set.done_at.map(|at| line("ended", &ended(at))));
     lines.extend(set.warnings.iter().map(|warning| line("warning", &printable(warning))));
     lines
 }
@@ -349,7 +348,7 @@ mod tests {
     use super::*;
 
     fn screen() -> Screen {
-        Screen { json: false, colour: false, width: Some(100) }
+        Screen { json: false, colour: false, width: Some(100), zone: crate::zone::Zone::UTC }
     }
 
     fn now() -> Timestamp {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn screen(width: Option<u16>) -> Screen {
-        Screen { json: false, colour: false, width }
+        Screen { json: false, colour: false, width, zone: crate::zone::Zone::UTC }
     }
 
     #[test]

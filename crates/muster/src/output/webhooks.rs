@@ -4,7 +4,7 @@ use comfy_table::Color;
 use jiff::Timestamp;
 use muster_protocol::{DeadLetter, Webhook};
 
-use super::quantities::{age, printable, time};
+use super::quantities::{age, printable};
 use super::screen::Screen;
 use super::table::{Column, Content, render};
 
@@ -51,7 +51,7 @@ pub(crate) fn webhooks(hooks: &[Webhook], now: Timestamp, screen: Screen) -> Str
 }
 
 /// Everything about a webhook, one field a line.
-pub(crate) fn webhook_details(hook: &Webhook, now: Timestamp) -> String {
+pub(crate) fn webhook_details(hook: &Webhook, now: Timestamp, screen: Screen) -> String {
     let mut lines = Vec::new();
     let mut add = |label: &str, value: String| {
         if !value.is_empty() {
@@ -65,7 +65,7 @@ pub(crate) fn webhook_details(hook: &Webhook, now: Timestamp) -> String {
     add("events", printable(&hook.events.join(", ")));
     add("queue", hook.queue_name.as_deref().map(printable).unwrap_or_default());
     add("job name", hook.job_name.as_deref().map(printable).unwrap_or_default());
-    add("created", time(hook.created_at));
+    add("created", screen.zone.time(hook.created_at));
     add("delivered", hook.delivered.to_string());
     add("position", format!("event {}, {} behind the newest", hook.cursor, hook.lag));
     add("last success", hook.last_success_at.map(|at| format!("{} ago", age(at, now))).unwrap_or_default());
@@ -73,7 +73,7 @@ pub(crate) fn webhook_details(hook: &Webhook, now: Timestamp) -> String {
     let at = hook.last_error_at.map(|at| format!(" ({} ago)", age(at, now))).unwrap_or_default();
     add("last error", error.map(|error| format!("{error}{at}")).unwrap_or_default());
     add("failures", if hook.failures > 0 { format!("{} in a row", hook.failures) } else { String::new() });
-    add("next attempt", hook.next_attempt_at.map(time).unwrap_or_default());
+    add("next attempt", hook.next_attempt_at.map(|at| screen.zone.time(at)).unwrap_or_default());
     add("dead letters", if hook.dead_letters > 0 { hook.dead_letters.to_string() } else { String::new() });
     lines.join("\n")
 }

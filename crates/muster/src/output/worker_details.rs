@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_gpu_says_what_it_does() {
-        let screen = Screen { json: false, colour: false, width: None };
+        let screen = Screen { json: false, colour: false, width: None, zone: crate::zone::Zone::UTC };
         let text = worker(&example(), "2026-01-01T00:00:05Z".parse().unwrap(), screen);
         for line in [
             "gpu 0:      taken by job-1 (80G, H100)",

@@ -17,6 +17,7 @@ use super::model::{Message, Request};
 use super::output::follow_output;
 use super::snapshot::{Wanted, read};
 use crate::output::{Screen, array_details, job_details, pipeline_tree, timeline};
+use crate::zone::Zone;
 
 /// How often the scheduler is asked.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +53,7 @@ pub(super) struct Feed {
     wanted: watch::Sender<Wanted>,
     reading: JoinHandle<()>,
     logs: Option<JoinHandle<()>>,
+    zone: Zone,
 }
 
 impl Feed {
@@ -59,12 +61,18 @@ impl Feed {
         let (sender, wanted) = watch::channel(wanted);
         let reader = Reader { client: client.clone(), wanted, pace, news: news.clone() };
         let reading = tokio::spawn(reader.keep_reading());
-        Self { client, news, wanted: sender, reading, logs: None }
+        Self { client, news, wanted: sender, reading, logs: None, zone: Zone::UTC }
+    }
+
+    /// Texts that are made here show times in this zone.
+    pub(super) fn in_zone(mut self, zone: Zone) -> Self {
+        self.zone = zone;
+        self
     }
 
     /// Begins with a request; its answer is a message. Others than the feed's are nothing to it.
     pub(super) fn begin(&mut self, request: Request) {
-        let (client, news) = (self.client.clone(), self.news.clone());
+        let (client, news, zone) = (self.client.clone(), self.news.clone(), self.zone);
         match request {
             Request::Refresh(wanted) => {
                 self.wanted.send_replace(wanted);
@@ -73,13 +81,13 @@ impl Feed {
                 tokio::spawn(async move { tell(&news, explain(&client, &job_id, asked).await).await });
             }
             Request::Describe { job_id } => {
-                tokio::spawn(async move { tell(&news, describe(&client, &job_id).await).await });
+                tokio::spawn(async move { tell(&news, describe(&client, &job_id, zone).await).await });
             }
             Request::Cancel { job_id } => {
                 tokio::spawn(async move { tell(&news, cancel(&client, &job_id).await).await });
             }
             Request::DescribeSet { kind, id } => {
-                tokio::spawn(async move { tell(&news, describe_set(&client, kind, &id).await).await });
+                tokio::spawn(async move { tell(&news, describe_set(&client, kind, &id, zone).await).await });
             }
             Request::CancelSet { kind, id } => {
                 tokio::spawn(async move { tell(&news, cancel_set(&client, kind, &id).await).await });
@@ -206,16 +214,16 @@ async fn explain(client: &Client, job_id: &str, asked: bool) -> Result<Message, 
     Ok(Message::Explained { why, asked })
 }
 
-async fn describe(client: &Client, job_id: &str) -> Result<Message, ClientError> {
+async fn describe(client: &Client, job_id: &str, zone: Zone) -> Result<Message, ClientError> {
     let (job, events) = tokio::try_join!(client.job(job_id), client.job_events(job_id, 0))?;
-    let plain = Screen { json: false, colour: false, width: None };
+    let plain = Screen { json: false, colour: false, width: None, zone };
     let text = format!("{}\n\n{}", job_details(&job, Timestamp::now(), plain), timeline(&events, plain));
     let lines = text.lines().map(str::to_owned).collect();
     Ok(Message::Described { job_id: job.id, lines })
 }
 
-async fn describe_set(client: &Client, kind: SetKind, id: &str) -> Result<Message, ClientError> {
-    let plain = Screen { json: false, colour: false, width: None };
+async fn describe_set(client: &Client, kind: SetKind, id: &str, zone: Zone) -> Result<Message, ClientError> {
+    let plain = Screen { json: false, colour: false, width: None, zone };
     let text = match kind {
         SetKind::Pipeline => pipeline_tree(&client.pipeline(id).await?, Timestamp::now(), plain),
         SetKind::Array => array_details(&client.array(id).await?, &[], Timestamp::now(), plain),

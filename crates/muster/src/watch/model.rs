@@ -12,6 +12,7 @@ use super::logs::LogView;
 use super::panes::{Cursor, Pane};
 use super::snapshot::{Snapshot, Wanted};
 use crate::output::human::why_parts;
+use crate::zone::Zone;
 
 /// Jobs of each group that are read.
 const PAGE: u32 = 200;
@@ -168,6 +169,7 @@ pub(crate) struct Model {
     pub(crate) arrangement: Arrangement,
     pub(crate) order: Order,
     pub(crate) now: Timestamp,
+    pub(crate) zone: Zone,
     pub(crate) size: (u16, u16),
     pub(crate) link: Link,
     /// `None` before the first answer.
@@ -189,6 +191,7 @@ impl Model {
             arrangement,
             order,
             now,
+            zone: Zone::UTC,
             size: (80, 24),
             link: Link::Connecting,
             snapshot: None,
@@ -282,7 +285,7 @@ impl Model {
     fn explained(&mut self, why: Why, asked: bool) {
         if asked {
             let mut lines = vec![format!("{} is {}", why.id, muster_client::status_name(why.status))];
-            for (title, part) in why_parts(&why) {
+            for (title, part) in why_parts(&why, self.zone) {
                 lines.extend((!title.is_empty()).then(|| title.to_owned()));
                 lines.extend(part.iter().map(|line| format!("- {line}")));
             }

@@ -47,6 +47,7 @@ pub(crate) async fn run(session: Session, settings: &Settings) -> anyhow::Result
     }
     let client = settings.client()?;
     let mut model = Model::new(&settings.url, session.arrangement, session.order, Timestamp::now());
+    model.zone = settings.screen.zone;
     model.filter = filter;
     model.filter_line = session.filter;
     let theme = Theme::find(settings.screen.colour);
@@ -76,7 +77,7 @@ impl Loop {
     fn new(mut model: Model, theme: Theme, screen: Screen, client: Client) -> io::Result<Self> {
         model.size = screen.size()?;
         let (sender, news) = mpsc::channel(QUEUE);
-        let feed = Feed::start(client, model.wanted(), Pace::default(), sender);
+        let feed = Feed::start(client, model.wanted(), Pace::default(), sender).in_zone(model.zone);
         Ok(Self { model, theme, screen, feed, news, keys: keys(), drawn: None, changed: true })
     }
 

@@ -30,6 +30,8 @@ pub(crate) fn muster(directory: &Path) -> Command {
         }
     }
     command.env("HOME", directory).env_remove("XDG_DATA_HOME").env_remove("COLUMNS").current_dir(directory);
+    // Screens show local time, which is not to depend on where the tests run.
+    command.env("TZ", "UTC");
     command
 }
 

@@ -47,6 +47,29 @@ fn wrong_usage_ends_with_2() {
     refused(&["run", "--url", "http://localhost:1", "--", ""], 2, &["empty"]);
 }
 
+/// A mistyped option is no program: nothing was submitted, and the right option is named.
+#[test]
+fn an_unknown_option_is_never_taken_for_the_command() {
+    for verb in ["run", "submit"] {
+        refused(&[verb, "--cpu", "2", "--", "true"], 2, &["--cpu", "--cpus"]);
+        refused(&[verb, "--gpu=1", "--", "true"], 2, &["--gpu", "--gpus"]);
+        refused(&[verb, "--frobnicate", "--", "true"], 2, &["--frobnicate"]);
+        refused(&[verb, "-q", "--", "true"], 2, &["-q"]);
+    }
+    refused(&["run", "--frobnicate"], 2, &["--frobnicate"]);
+    refused(&["run", "-x", "true"], 2, &["-x"]);
+}
+
+#[test]
+fn a_time_that_is_none_is_answered_with_the_forms() {
+    let forms = ["2h", "\"2026-05-05 08:33\"", "2026-05-05T08:33:00Z", "+02:00"];
+    let wrong = |arguments: &[&str]| refused(arguments, 2, &forms);
+    wrong(&["submit", "--not-before", "tomorrow", "--", "true"]);
+    wrong(&["run", "--deadline", "2026-13-01", "--", "true"]);
+    wrong(&["ls", "--since", "08:00"]);
+    wrong(&["logs", "--since", "2026-12-01 08:00 CET", "abc"]);
+}
+
 #[test]
 fn a_scheduler_that_does_not_answer_is_named() {
     let port = PortLease::take();

@@ -9,6 +9,7 @@ use muster_protocol::LogStream;
 use super::{Rank, Writes};
 use crate::follow::sink::{Streams, Writer, as_json, marker, put};
 use crate::output::Screen;
+use crate::zone::Zone;
 
 /// Colours that can be told apart on a dark and on a light ground; red is left to what is wrong.
 const COLOURS: [u8; 10] = [36, 33, 32, 35, 34, 96, 93, 92, 95, 94];
@@ -18,6 +19,7 @@ const COLOURS: [u8; 10] = [36, 33, 32, 35, 34, 96, 93, 92, 95, 94];
 pub(crate) struct RankSink {
     streams: Streams,
     json: bool,
+    zone: Zone,
     timestamps: bool,
     /// Digits of the largest number.
     width: usize,
@@ -30,7 +32,7 @@ impl RankSink {
     pub(crate) fn new(size: u32, streams: Streams, timestamps: bool, screen: Screen) -> Self {
         let width = size.saturating_sub(1).to_string().len();
         let colours = [screen.colour, screen.colour && io::stderr().is_terminal()];
-        Self { streams, json: screen.json, timestamps, width, colours }
+        Self { streams, json: screen.json, zone: screen.zone, timestamps, width, colours }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -71,7 +73,7 @@ impl RankSink {
             label = format!("\u{1b}[{colour}m{label}\u{1b}[0m");
         }
         if let Some(at) = at.filter(|_| self.timestamps) {
-            label = format!("{label}{at:.3} ");
+            label = format!("{label}{} ", self.zone.stamp(at));
         }
         let mut out = Vec::with_capacity(bytes.len() + label.len());
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     fn sink(size: u32, colour: bool) -> RankSink {
-        let screen = Screen { json: false, colour, width: None };
+        let screen = Screen { json: false, colour, width: None, zone: crate::zone::Zone::UTC };
         RankSink::new(size, Streams::Both, false, screen)
     }
 

@@ -7,7 +7,7 @@ use super::Theme;
 use super::command;
 use super::text::fit;
 use crate::output::human;
-use crate::output::quantities::{printable, resources, time};
+use crate::output::quantities::{printable, resources};
 use crate::watch::filter::KEYS;
 use crate::watch::model::{Mode, Model};
 use crate::watch::panes::Pane;
@@ -26,7 +26,7 @@ fn about_selected(model: &Model, theme: Theme) -> (String, String) {
         let mut parts = vec![printable(&job.id)];
         parts.extend(job.name.as_deref().map(printable));
         parts.extend(job.resources.as_ref().map(resources).filter(|text| !text.is_empty()));
-        parts.extend(job.started_at.map(|at| format!("started {} UTC", time(at))));
+        parts.extend(job.started_at.map(|at| format!("started {}", model.zone.time(at))));
         return (parts.join(theme.separator()), remark(model).unwrap_or_else(|| command(job)));
     }
     let Some(snapshot) = &model.snapshot else { return Default::default() };
@@ -37,7 +37,7 @@ fn about_selected(model: &Model, theme: Theme) -> (String, String) {
             let version = worker.version.as_deref().map(printable).unwrap_or_default();
             let parts = [printable(&worker.id), host, version, printable(&worker.tags.join(","))];
             let shown: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            let quarantine = human::quarantine(worker);
+            let quarantine = human::quarantine(worker, model.zone);
             (shown.join(theme.separator()), quarantine.unwrap_or_default())
         }),
         Pane::Sets => snapshot.sets.get(index).map(|set| {
@@ -60,7 +60,8 @@ fn about_selected(model: &Model, theme: Theme) -> (String, String) {
 fn remark(model: &Model) -> Option<String> {
     let job = model.selected_job().filter(|_| model.focus == Pane::Waiting)?;
     let why = model.why.as_ref().filter(|why| why.id == job.id)?;
-    let reasons: Vec<String> = why.reasons.iter().map(|reason| printable(&reason.message)).collect();
+    let reasons: Vec<String> =
+        why.reasons.iter().map(|reason| model.zone.in_text(&printable(&reason.message))).collect();
     (!reasons.is_empty()).then(|| format!("waits: {}", reasons.join("; ")))
 }
 
