@@ -33,7 +33,9 @@ CREATE TABLE jobs (
     last_heartbeat INTEGER,
     -- Set while the job runs.
     sign_at INTEGER,
+    -- Set while the job is reserved.
     reserved_at INTEGER,
+    -- Set while the job stops, or has stopped and waits for the others of its gang.
     drain_started_at INTEGER,
     -- Set once the job is done, failed or cancelled.
     done_at INTEGER,
@@ -73,28 +75,31 @@ CREATE TABLE jobs (
 
 CREATE UNIQUE INDEX jobs_by_id ON jobs (id);
 CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
--- The indexes below hold unfinished jobs only, but for the last one.
+-- Most of the indexes below hold only a part of the unfinished jobs. Their conditions name one state after another: a list
+-- of three or more would be built as a table for each index and each row that is written.
 CREATE INDEX jobs_pending ON jobs (shape, rank, seq, gang_id, queue) WHERE status = 'pending';
 CREATE INDEX jobs_pinned ON jobs (seq) WHERE pinned = 1;
-CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held');
+CREATE INDEX jobs_waiting ON jobs (status, queue)
+    WHERE status = 'blocked' OR status = 'preempted' OR status = 'delayed' OR status = 'held';
 CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
 CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)
-    WHERE concurrency_key IS NOT NULL AND status IN ('reserved', 'running', 'preempting');
+    WHERE concurrency_key IS NOT NULL AND (status = 'running' OR status = 'reserved' OR status = 'preempting');
 CREATE INDEX jobs_by_unique ON jobs (unique_key) WHERE unique_key IS NOT NULL AND done_at IS NULL;
 CREATE INDEX jobs_by_set ON jobs (set_id, seq) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NULL;
-CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('reserved', 'running', 'preempting');
+CREATE INDEX jobs_held ON jobs (worker_id, shape, status)
+    WHERE status = 'running' OR status = 'reserved' OR status = 'preempting';
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
-CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
+CREATE INDEX jobs_drain ON jobs (worker_id, drain_started_at) WHERE drain_started_at IS NOT NULL;
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unfinished ON jobs (seq) WHERE done_at IS NULL;
-CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE status IN ('failed', 'cancelled');
+CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE done_at IS NOT NULL AND reason IS NOT NULL;
 CREATE INDEX jobs_gang ON jobs (gang_id) WHERE gang_id IS NOT NULL;
-CREATE INDEX jobs_gang_waiting ON jobs (gang_id, seq) WHERE status = 'blocked' AND waiting_on = 0 AND gang_id IS NOT NULL;
+CREATE INDEX jobs_gang_waiting ON jobs (gang_id, seq) WHERE waiting_on = 0 AND gang_id IS NOT NULL;
 CREATE INDEX jobs_gang_first ON jobs (seq) WHERE gang_index = 0;
-CREATE INDEX jobs_reserved ON jobs (reserved_at) WHERE status = 'reserved';
+CREATE INDEX jobs_reserved ON jobs (worker_id, reserved_at) WHERE reserved_at IS NOT NULL;
 CREATE INDEX jobs_held_by_queue ON jobs (queue, shape)
-    WHERE queue IS NOT NULL AND status IN ('reserved', 'running', 'preempting');
+    WHERE queue IS NOT NULL AND (status = 'running' OR status = 'reserved' OR status = 'preempting');
 
 -- `child` waits for `parent`; both are numbers of jobs.
 CREATE TABLE edges (

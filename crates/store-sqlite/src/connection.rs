@@ -6,13 +6,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use muster_store::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{during, failed};
 use crate::tx::{Done, SqliteTx};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-const STATEMENTS: usize = 64;
+/// More than there are texts, so that none is prepared twice.
+pub(crate) const STATEMENTS: usize = 256;
 
 /// Opens the file for writing, creating it when it is missing.
 pub(crate) fn open_writer(path: &Path) -> Done<Connection> {
@@ -43,6 +45,9 @@ pub(crate) fn open_reader(path: &Path) -> Done<Connection> {
 fn set_up(connection: &Connection) -> Done<()> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(during("open"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Else a statement is prepared anew whenever a value is bound that may make another plan better: the one of a
+    // `LIMIT`, say. Ours name their index where it matters, and preparing costs more than most of them.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(during("open"))?;
     Ok(())
 }
 

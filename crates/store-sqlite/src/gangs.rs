@@ -7,6 +7,7 @@ use rusqlite::Row;
 use crate::error::{corrupt, during};
 use crate::held::sql_limit;
 use crate::row::{self, JOB_COLUMN_COUNT, JOB_COLUMNS, id_bytes};
+use crate::states::HELD;
 use crate::tx::{Done, SqliteTx};
 
 /// A gang's id from a column of text.
@@ -37,7 +38,7 @@ impl SqliteTx<'_> {
         let sql = format!(
             "WITH ready AS (SELECT gang_id AS gang, count(*) AS tasks, min(seq) AS first \
                  FROM jobs INDEXED BY jobs_gang_waiting \
-                 WHERE status = 'blocked' AND waiting_on = 0 AND gang_id IS NOT NULL GROUP BY gang_id) \
+                 WHERE waiting_on = 0 AND gang_id IS NOT NULL GROUP BY gang_id) \
              SELECT {JOB_COLUMNS}, ready.tasks FROM ready CROSS JOIN jobs ON jobs.seq = ready.first \
              WHERE NOT EXISTS (SELECT 1 FROM jobs AS other INDEXED BY jobs_gang \
                  WHERE other.gang_id = ready.gang AND other.done_at IS NULL \
@@ -57,15 +58,15 @@ impl SqliteTx<'_> {
     pub(crate) fn select_stale_gangs(&self, before: Timestamp, limit: usize) -> Done<Vec<GangId>> {
         const OPERATION: &str = "read stale reservations";
         let sql = "SELECT gang_id FROM jobs INDEXED BY jobs_reserved \
-                   WHERE status = 'reserved' AND reserved_at < ?1 AND gang_id IS NOT NULL \
+                   WHERE reserved_at < ?1 AND gang_id IS NOT NULL \
                    GROUP BY gang_id ORDER BY min(reserved_at), gang_id LIMIT ?2";
         self.rows(OPERATION, sql, [before.as_micros(), sql_limit(limit)], |row| gang_id(row, 0, OPERATION))
     }
 
     pub(crate) fn select_reserved(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         let sql = format!(
-            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
-             WHERE status IN ('reserved', 'running', 'preempting') AND status = 'reserved' AND worker_id = ?1"
+            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_reserved \
+             WHERE reserved_at IS NOT NULL AND worker_id = ?1"
         );
         let keys = workers.iter().map(|worker| [worker.as_str()]);
         let mut jobs = self.rows_of_each("read reserved jobs", &sql, keys, row::read_job)?;
@@ -81,7 +82,7 @@ impl SqliteTx<'_> {
     pub(crate) fn select_running(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
-             WHERE status IN ('reserved', 'running', 'preempting') AND status = 'running' AND worker_id = ?1"
+             WHERE {HELD} AND status = 'running' AND worker_id = ?1"
         );
         let jobs = self.rows("read running jobs", &sql, [worker.as_str()], row::read_job)?;
         self.remember_all(&jobs);

@@ -5,6 +5,7 @@ use rusqlite::{Row, params};
 
 use crate::error::during;
 use crate::row::{self, from_json, to_json};
+use crate::states::{HELD, WAITING};
 use crate::tx::{Done, SqliteTx};
 
 impl SqliteTx<'_> {
@@ -35,9 +36,11 @@ impl SqliteTx<'_> {
 
     pub(crate) fn count_held_by_queue(&self, queues: &[QueueName]) -> Done<Vec<(ShapeId, u32)>> {
         const OPERATION: &str = "count jobs of a queue";
-        let sql = "SELECT shape, count(*) FROM jobs INDEXED BY jobs_held_by_queue \
-                   WHERE queue = ?1 AND status IN ('reserved', 'running', 'preempting') GROUP BY shape";
-        self.rows_of_each(OPERATION, sql, queues.iter().map(|queue| [queue.as_str()]), |row| {
+        let sql = format!(
+            "SELECT shape, count(*) FROM jobs INDEXED BY jobs_held_by_queue \
+             WHERE queue = ?1 AND {HELD} GROUP BY shape"
+        );
+        self.rows_of_each(OPERATION, &sql, queues.iter().map(|queue| [queue.as_str()]), |row| {
             let fail = during(OPERATION);
             Ok((ShapeId(row.get(0).map_err(&fail)?), row.get(1).map_err(&fail)?))
         })
@@ -57,12 +60,13 @@ impl SqliteTx<'_> {
         let sql = "SELECT shape, count(*) FROM jobs INDEXED BY jobs_pending \
                    WHERE status = 'pending' AND shape = ?1 GROUP BY shape";
         let mut counts = self.rows_of_each(OPERATION, sql, shapes.iter().map(|shape| [shape.0]), read)?;
-        let sql = "SELECT shape, count(*) FROM jobs INDEXED BY jobs_waiting \
-                   WHERE status IN ('blocked', 'preempted', 'delayed', 'held') AND status <> 'preempted' \
-                   AND queue = ?1 GROUP BY shape";
+        let sql = format!(
+            "SELECT shape, count(*) FROM jobs INDEXED BY jobs_waiting \
+             WHERE {WAITING} AND status <> 'preempted' AND queue = ?1 GROUP BY shape"
+        );
         counts.extend(self.rows_of_each(
             OPERATION,
-            sql,
+            &sql,
             queues.iter().map(|queue| [queue.as_str()]),
             read,
         )?);
@@ -71,10 +75,11 @@ impl SqliteTx<'_> {
 
     pub(crate) fn count_holders(&self, keys: &[String]) -> Done<Vec<(String, u32)>> {
         const OPERATION: &str = "count jobs of a key";
-        let sql = "SELECT concurrency_key, count(*) FROM jobs INDEXED BY jobs_by_concurrency \
-                   WHERE concurrency_key = ?1 AND status IN ('reserved', 'running', 'preempting') \
-                   GROUP BY concurrency_key";
-        self.rows_of_each(OPERATION, sql, keys.iter().map(|key| [key]), |row| {
+        let sql = format!(
+            "SELECT concurrency_key, count(*) FROM jobs INDEXED BY jobs_by_concurrency \
+             WHERE concurrency_key = ?1 AND {HELD} GROUP BY concurrency_key"
+        );
+        self.rows_of_each(OPERATION, &sql, keys.iter().map(|key| [key]), |row| {
             let fail = during(OPERATION);
             Ok((row.get(0).map_err(&fail)?, row.get(1).map_err(&fail)?))
         })
@@ -82,11 +87,12 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_holders(&self, key: &str, limit: usize) -> Done<Vec<JobId>> {
         const OPERATION: &str = "read jobs of a key";
-        let sql = "SELECT id FROM jobs INDEXED BY jobs_by_concurrency \
-                   WHERE concurrency_key = ?1 AND status IN ('reserved', 'running', 'preempting') \
-                   ORDER BY id LIMIT ?2";
+        let sql = format!(
+            "SELECT id FROM jobs INDEXED BY jobs_by_concurrency \
+             WHERE concurrency_key = ?1 AND {HELD} ORDER BY id LIMIT ?2"
+        );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.rows(OPERATION, sql, params![key, limit], |row| row::job_id(row, 0).map_err(during(OPERATION)))
+        self.rows(OPERATION, &sql, params![key, limit], |row| row::job_id(row, 0).map_err(during(OPERATION)))
     }
 }
 

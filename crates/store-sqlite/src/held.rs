@@ -6,6 +6,7 @@ use rusqlite::Row;
 
 use crate::error::during;
 use crate::row::{self, JOB_COLUMNS};
+use crate::states::HELD;
 use crate::tx::{Done, SqliteTx};
 
 pub(crate) fn sql_limit(limit: usize) -> i64 {
@@ -15,10 +16,11 @@ pub(crate) fn sql_limit(limit: usize) -> i64 {
 impl SqliteTx<'_> {
     pub(crate) fn count_held(&self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
         const OPERATION: &str = "read usage";
-        let sql = "SELECT worker_id, shape, count(*) FROM jobs INDEXED BY jobs_held \
-                   WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1 \
-                   GROUP BY worker_id, shape";
-        self.rows_of_each(OPERATION, sql, workers.iter().map(|worker| [worker.as_str()]), |row| {
+        let sql = format!(
+            "SELECT worker_id, shape, count(*) FROM jobs INDEXED BY jobs_held \
+             WHERE {HELD} AND worker_id = ?1 GROUP BY worker_id, shape"
+        );
+        self.rows_of_each(OPERATION, &sql, workers.iter().map(|worker| [worker.as_str()]), |row| {
             let fail = during(OPERATION);
             Ok(Usage {
                 worker: WorkerId::new(row.get::<_, String>(0).map_err(&fail)?),
@@ -31,7 +33,7 @@ impl SqliteTx<'_> {
     pub(crate) fn select_held(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
-             WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1"
+             WHERE {HELD} AND worker_id = ?1"
         );
         let keys = workers.iter().map(|worker| [worker.as_str()]);
         let jobs = self.rows_of_each("read held jobs", &sql, keys, row::read_job)?;
@@ -41,9 +43,11 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_held_devices(&self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
         const OPERATION: &str = "read held jobs";
-        let sql = "SELECT worker_id, id, shape, extra FROM jobs INDEXED BY jobs_held \
-                   WHERE status IN ('reserved', 'running', 'preempting') AND worker_id = ?1 ORDER BY seq";
-        self.rows_of_each(OPERATION, sql, workers.iter().map(|worker| [worker.as_str()]), |row| {
+        let sql = format!(
+            "SELECT worker_id, id, shape, extra FROM jobs INDEXED BY jobs_held \
+             WHERE {HELD} AND worker_id = ?1 ORDER BY seq"
+        );
+        self.rows_of_each(OPERATION, &sql, workers.iter().map(|worker| [worker.as_str()]), |row| {
             let fail = during(OPERATION);
             let job = row::job_id(row, 1).map_err(&fail)?;
             let extra: Option<String> = row.get(3).map_err(&fail)?;
@@ -58,9 +62,8 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_stopping(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
         let sql = format!(
-            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
-             WHERE status IN ('reserved', 'running', 'preempting') AND status = 'preempting' \
-               AND worker_id = ?1 ORDER BY seq"
+            "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_drain \
+             WHERE drain_started_at IS NOT NULL AND status = 'preempting' AND worker_id = ?1 ORDER BY seq"
         );
         let keys = workers.iter().map(|worker| [worker.as_str()]);
         let jobs = self.rows_of_each("read stopping jobs", &sql, keys, row::read_job)?;
@@ -75,7 +78,7 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_overdue_stops(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         let sql = "SELECT id FROM jobs INDEXED BY jobs_drain \
-                   WHERE status = 'preempting' AND drain_started_at < ?1 \
+                   WHERE drain_started_at IS NOT NULL AND status = 'preempting' AND drain_started_at < ?1 \
                    ORDER BY drain_started_at, id LIMIT ?2";
         self.select_ids("read overdue stops", sql, before, limit)
     }
@@ -89,9 +92,9 @@ impl SqliteTx<'_> {
     pub(crate) fn select_oldest(&self) -> Done<Oldest> {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
-                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting'), \
+                          (SELECT min(drain_started_at) FROM jobs WHERE drain_started_at IS NOT NULL AND status = 'preempting'), \
                           (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL), \
-                          (SELECT min(reserved_at) FROM jobs WHERE status = 'reserved')";
+                          (SELECT min(reserved_at) FROM jobs WHERE reserved_at IS NOT NULL)";
         let mut statement = self.statement(OPERATION, sql)?;
         let time = |row: &Row<'_>, column: usize| {
             row.get::<_, Option<i64>>(column).map(|micros| micros.map(Timestamp::from_micros))

@@ -6,6 +6,8 @@
 //! * `row` maps rows, `error` maps errors, `migrations` brings an older file up to date.
 
 mod connection;
+#[cfg(test)]
+mod cost_tests;
 mod error;
 mod events;
 mod gangs;
@@ -22,6 +24,7 @@ mod plans_tests;
 mod roster;
 mod row;
 mod sets;
+mod states;
 mod store;
 mod thread;
 mod tx;

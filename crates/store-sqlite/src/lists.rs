@@ -7,6 +7,7 @@ use rusqlite::{Row, params_from_iter};
 
 use crate::error::{corrupt, during};
 use crate::row::{self, JOB_COLUMNS};
+use crate::states::{HELD, WAITING};
 use crate::tx::{Done, SqliteTx};
 
 /// A list query under construction.
@@ -76,11 +77,11 @@ impl Listing {
 fn source(statuses: &[Status]) -> (&'static str, &'static str) {
     let all = |rule: fn(Status) -> bool| !statuses.is_empty() && statuses.iter().all(|status| rule(*status));
     if all(Status::holds_capacity) {
-        ("jobs INDEXED BY jobs_held", "jobs.status IN ('reserved', 'running', 'preempting')")
+        ("jobs INDEXED BY jobs_held", HELD)
     } else if all(|status| !status.is_terminal()) {
         ("jobs INDEXED BY jobs_unfinished", "jobs.done_at IS NULL")
     } else if all(|status| matches!(status, Status::Failed | Status::Cancelled)) {
-        ("jobs INDEXED BY jobs_unsuccessful", "jobs.status IN ('failed', 'cancelled')")
+        ("jobs INDEXED BY jobs_unsuccessful", "jobs.done_at IS NOT NULL AND jobs.reason IS NOT NULL")
     } else {
         ("jobs", "true")
     }
@@ -97,10 +98,8 @@ impl SqliteTx<'_> {
         let mut counts = Counts::default();
         for sql in [
             "SELECT 'pending', count(*) FROM jobs WHERE status = 'pending'",
-            "SELECT status, count(*) FROM jobs WHERE status IN ('blocked', 'preempted', 'delayed', 'held') \
-             GROUP BY status",
-            "SELECT status, count(*) FROM jobs INDEXED BY jobs_held \
-             WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status",
+            &format!("SELECT status, count(*) FROM jobs WHERE {WAITING} GROUP BY status"),
+            &format!("SELECT status, count(*) FROM jobs INDEXED BY jobs_held WHERE {HELD} GROUP BY status"),
         ] {
             for (name, count) in self.rows("count jobs", sql, [], name_and_count)? {
                 let status =
@@ -113,15 +112,16 @@ impl SqliteTx<'_> {
         let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs WHERE status = 'pending' GROUP BY 1";
         counts.pending_by_queue = self.rows("count jobs", sql, [], name_and_count)?.into_iter().collect();
         counts.waiting_by_queue = counts.pending_by_queue.clone();
-        let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs \
-                   WHERE status IN ('blocked', 'preempted', 'delayed', 'held') AND status <> 'preempted' \
-                   GROUP BY 1";
-        for (queue, count) in self.rows("count jobs", sql, [], name_and_count)? {
+        let sql = format!(
+            "SELECT coalesce(queue, ''), count(*) FROM jobs WHERE {WAITING} AND status <> 'preempted' GROUP BY 1"
+        );
+        for (queue, count) in self.rows("count jobs", &sql, [], name_and_count)? {
             *counts.waiting_by_queue.entry(queue).or_default() += count;
         }
-        let sql = "SELECT coalesce(queue, ''), count(*) FROM jobs INDEXED BY jobs_held \
-                   WHERE status IN ('reserved', 'running', 'preempting') GROUP BY 1";
-        counts.held_by_queue = self.rows("count jobs", sql, [], name_and_count)?.into_iter().collect();
+        let sql = format!(
+            "SELECT coalesce(queue, ''), count(*) FROM jobs INDEXED BY jobs_held WHERE {HELD} GROUP BY 1"
+        );
+        counts.held_by_queue = self.rows("count jobs", &sql, [], name_and_count)?.into_iter().collect();
         Ok(counts)
     }
 }

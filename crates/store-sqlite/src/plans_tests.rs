@@ -1,4 +1,5 @@
-//! No primitive reads all jobs: every statement that the engine's verbs lead to is explained and checked.
+//! No primitive reads all jobs, and none is prepared anew for each call: every statement that the engine's verbs lead
+//! to is explained and checked.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -8,8 +9,8 @@ use muster_domain::{
     Timestamp, WorkerId,
 };
 use muster_store::{Edge, EventFilter, JobFilter, SetFilter, Tx};
-use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
+use rusqlite::{Connection, StatementStatus};
 
 use crate::connection::{ready, write};
 use crate::tx::SqliteTx;
@@ -161,7 +162,7 @@ fn scans(connection: &Connection, sql: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_primitive_reads_all_jobs() {
+fn no_primitive_reads_all_jobs_or_is_prepared_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut connection = connection::open_writer(&dir.path().join("plans.db")).unwrap();
     migrations::migrate(&mut connection).unwrap();
@@ -173,12 +174,17 @@ fn no_primitive_reads_all_jobs() {
         }
     };
     connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note)).unwrap();
-    write(&connection, |tx| ready(every_primitive(tx))).unwrap();
+    for _ in 0..3 {
+        write(&connection, |tx| ready(every_primitive(tx))).unwrap();
+    }
     connection.trace_v2(TraceEventCodes::empty(), None::<fn(TraceEvent<'_>)>).unwrap();
     let mut seen = std::mem::take(&mut *texts.lock().unwrap());
     seen.retain(|sql| !["BEGIN", "COMMIT"].iter().any(|word| sql.starts_with(word)));
     assert!(seen.len() > 30, "{seen:#?}");
+    assert!(seen.len() < connection::STATEMENTS, "{} texts do not fit into the cache", seen.len());
     for sql in seen {
+        let again = connection.prepare_cached(&sql).unwrap().get_status(StatementStatus::RePrepare);
+        assert_eq!(again, 0, "{sql} was prepared {again} times more");
         let scans = scans(&connection, &sql);
         assert!(scans.is_empty(), "{sql}\n{scans:#?}");
     }

@@ -6,6 +6,7 @@ use rusqlite::OptionalExtension;
 
 use crate::error::during;
 use crate::row::{self, JOB_COLUMNS, from_json};
+use crate::states::HELD;
 use crate::tx::{Done, SqliteTx};
 
 impl SqliteTx<'_> {
@@ -46,7 +47,7 @@ impl SqliteTx<'_> {
     pub(crate) fn select_all_held(&mut self) -> Done<Vec<Job>> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
-             WHERE status IN ('reserved', 'running', 'preempting')"
+             WHERE {HELD}"
         );
         let jobs = self.rows("read all held jobs", &sql, [], row::read_job)?;
         self.remember_all(&jobs);
@@ -54,9 +55,7 @@ impl SqliteTx<'_> {
     }
 
     pub(crate) fn select_held_among(&mut self, seqs: &[u64]) -> Done<Vec<Job>> {
-        let sql = format!(
-            "SELECT {JOB_COLUMNS} FROM jobs WHERE seq = ?1 AND status IN ('reserved', 'running', 'preempting')"
-        );
+        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE seq = ?1 AND {HELD}");
         let keys = seqs.iter().map(|seq| [*seq as i64]);
         let jobs = self.rows_of_each("read held jobs", &sql, keys, row::read_job)?;
         self.remember_all(&jobs);

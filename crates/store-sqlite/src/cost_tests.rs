@@ -1,0 +1,75 @@
+//! What the statements of a job's life cost, in steps of `SQLite`'s machine: the same number on every computer, however busy.
+//!
+//! A bound that no longer holds means that a change made every job dearer. Look for the cause with `EXPLAIN`
+//! before raising it.
+
+use std::sync::Arc;
+
+use muster_domain::{
+    Caller, Exit, Job, JobId, JobSpec, Phase, ReportKind, Timestamp, Trigger, WorkerId, transition,
+};
+use rusqlite::{Connection, StatementStatus};
+
+use crate::row::{INSERT_JOB, REWRITE_JOB, UPDATE_JOB, insert_job, update_job};
+use crate::{connection, migrations};
+
+fn empty_store(dir: &tempfile::TempDir) -> Connection {
+    let mut connection = connection::open_writer(&dir.path().join("costs.db")).unwrap();
+    migrations::migrate(&mut connection).unwrap();
+    connection
+}
+
+/// The names of the machine's instructions that a statement is made of.
+fn instructions(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN {sql}")).unwrap();
+    let mut rows = statement.raw_query();
+    let mut names = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        names.push(row.get(1).unwrap());
+    }
+    names
+}
+
+#[test]
+fn no_index_builds_a_table_when_a_job_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let connection = empty_store(&dir);
+    for sql in [INSERT_JOB, UPDATE_JOB, REWRITE_JOB] {
+        let found = instructions(&connection, sql);
+        assert!(found.len() > 20, "{sql}: {found:?}");
+        assert!(!found.contains(&"OpenEphemeral".to_owned()), "{sql}");
+    }
+    connection
+        .execute_batch(
+            "CREATE INDEX dear ON jobs (seq) WHERE status IN ('reserved', 'running', 'preempting')",
+        )
+        .unwrap();
+    let found = instructions(&connection, UPDATE_JOB);
+    assert!(found.contains(&"OpenEphemeral".to_owned()), "the check is blind: {found:?}");
+}
+
+#[test]
+fn writing_a_job_takes_few_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let connection = empty_store(&dir);
+    let at = Timestamp::from_micros;
+    let mut job =
+        Job::new(JobId::from_random([1; 16]), Arc::new(JobSpec::shell("true")), Phase::Pending, at(1));
+    job.seq = 1;
+    let mut insert = connection.prepare(INSERT_JOB).unwrap();
+    insert_job(&mut insert, &job).unwrap();
+    let mut steps = vec![insert.reset_status(StatementStatus::VmStep)];
+    let mut update = connection.prepare(UPDATE_JOB).unwrap();
+    let claim = Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None };
+    transition(&mut job, &claim, at(2)).unwrap();
+    update_job(&mut update, &job).unwrap();
+    steps.push(update.reset_status(StatementStatus::VmStep));
+    let caller = Caller { lease: Some(job.lease), worker: None };
+    let exit = Exit { code: Some(0), signal: None };
+    let done = Trigger::Report { caller, kind: ReportKind::Done, exit, message: None, outputs: None };
+    transition(&mut job, &done, at(3)).unwrap();
+    update_job(&mut update, &job).unwrap();
+    steps.push(update.reset_status(StatementStatus::VmStep));
+    let bounds = [185, 212, 202];
+    assert!(steps.iter().zip(bounds).all(|(steps, bound)| *steps <= bound), "submit, claim, done: {steps:?}");
+}
