@@ -28,9 +28,9 @@ test: compiler ## Everything: formatting, lints, unit, store, end-to-end and sch
 soak: compiler ## Simulate clusters that go wrong for SOAK (10m), or the one of MUSTER_SIM_SEED; stops at a broken promise
 	cargo run --locked --package muster-sim --example soak -- $(or $(SOAK),10m)
 
-bench: compiler ## Measure the real binaries beside the limits of this machine
+bench: compiler ## Measure the real binaries beside the limits of this machine; adds a line to docs/bench-history.csv
 	cargo build --release --locked --workspace --bins
-	cargo run --release --locked --package muster-bench
+	cargo run --release --locked --package muster-bench -- --trend docs/bench-history.csv
 
 lint: ## Formatting and lints only
 	cargo fmt --all --check

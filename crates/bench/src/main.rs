@@ -18,6 +18,7 @@ mod report;
 mod settings;
 mod stamp;
 mod stats;
+mod trend;
 mod workloads;
 
 use std::env;
@@ -54,6 +55,11 @@ fn main() -> Result<ExitCode> {
     report::print(&record, &settings.store);
     if let Some(path) = &settings.json {
         report::write_json(&record, path)?;
+    }
+    if let Some(path) = &settings.trend {
+        for loss in trend::append(&record, &settings.store, path)? {
+            println!("lost: {loss}");
+        }
     }
     Ok(if record.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

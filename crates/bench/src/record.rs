@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::metric::Metric;
 use crate::noise::Noise;
-use crate::settings::StoreKind;
+use crate::settings::{StoreKind, Workload};
 use crate::stats::Spread;
 
 /// One number, with what the machine did meanwhile.
@@ -51,7 +51,13 @@ impl Record {
         self.samples.iter().filter(move |sample| sample.store == store)
     }
 
-    fn summary(&self, store: StoreKind, metric: Metric) -> Option<Summary> {
+    /// Whether anything that these workloads gave on the store was measured while the machine was busy with something else.
+    pub(crate) fn is_noisy(&self, store: StoreKind, workloads: &[Workload]) -> bool {
+        let among = |metric: Metric| workloads.iter().any(|workload| workload.letter() == metric.label().0);
+        self.of(store).any(|sample| sample.noisy && among(sample.metric))
+    }
+
+    pub(crate) fn summary(&self, store: StoreKind, metric: Metric) -> Option<Summary> {
         let samples: Vec<&Sample> = self.of(store).filter(|sample| sample.metric == metric).collect();
         let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
         let noisy = samples.iter().filter(|sample| sample.noisy).count();

@@ -36,6 +36,9 @@ pub(crate) struct Settings {
     /// Write every single measurement to this file as well
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Append the figures that are compared from one run to the next to this file, and say which of them were lost
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    pub(crate) trend: Option<PathBuf>,
     /// Leave out the limits and the peers
     #[arg(long)]
     pub(crate) bare: bool,
