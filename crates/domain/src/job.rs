@@ -56,6 +56,16 @@ pub struct ClosedLease {
     pub by: Option<ReportKind>,
 }
 
+/// Who lost the job without a word. A late report of theirs that names neither lease nor worker cannot be told
+/// from one of the present holder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Strays {
+    /// This worker only.
+    Worker(WorkerId),
+    /// More than one worker, or a claimer that gave no name.
+    Several,
+}
+
 /// The place of a job in a pipeline or an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
@@ -95,6 +105,8 @@ pub struct Job {
     /// The current lease, or the last one handed out or skipped.
     pub lease: Lease,
     pub closed: Option<ClosedLease>,
+    /// Those that may still run it after their lease was taken away; kept to the end of the job.
+    pub strays: Option<Strays>,
     pub created_at: Timestamp,
     /// When the job last became runnable; queue wait is measured from here.
     pub ready_at: Timestamp,
@@ -156,6 +168,7 @@ impl Job {
             attempts: 0,
             lease: Lease(0),
             closed: None,
+            strays: None,
             created_at: now,
             ready_at: now,
             started_at: None,
@@ -218,6 +231,15 @@ impl Job {
             | Phase::Done { .. }
             | Phase::Failed { .. }
             | Phase::Cancelled { .. } => None,
+        }
+    }
+
+    /// Whether a report without lease and name may come from somebody else than the holder.
+    pub fn has_other_strays(&self) -> bool {
+        match &self.strays {
+            None => false,
+            Some(Strays::Worker(stray)) => self.worker() != Some(stray),
+            Some(Strays::Several) => true,
         }
     }
 

@@ -48,7 +48,7 @@ pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
 pub use history::{RunTimes, Series};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
-pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round};
+pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round, Strays};
 pub use kept_room::{Entrant, KeptRoom, PoolAt, Turn, Unit};
 pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,

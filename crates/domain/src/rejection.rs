@@ -18,6 +18,11 @@ pub enum Rejection {
     ContradictsReport { given: Lease },
     #[error("the job is held by {}, not by worker {given}", holder_name(.holder.as_ref()))]
     NotHolder { given: WorkerId, holder: Option<WorkerId> },
+    #[error(
+        "an earlier holder lost the job and may still run it, so a report must say whose it is: \
+         add ?lease={current} if it is yours, or ?worker_id="
+    )]
+    AnonymousAfterLoss { current: Lease },
     #[error("job is {status}, no stop was ordered")]
     NotStopping { status: Status },
     #[error("preemption epoch {given} does not match the current epoch {current}")]
@@ -83,6 +88,12 @@ fn holder_name(holder: Option<&WorkerId>) -> String {
 impl Rejection {
     /// Whether this refuses a report that came too late: the lease is gone or belongs to someone else.
     pub const fn is_stale_report(&self) -> bool {
-        matches!(self, Self::StaleLease { .. } | Self::ContradictsReport { .. } | Self::NotHolder { .. })
+        matches!(
+            self,
+            Self::StaleLease { .. }
+                | Self::ContradictsReport { .. }
+                | Self::NotHolder { .. }
+                | Self::AnonymousAfterLoss { .. }
+        )
     }
 }

@@ -48,6 +48,15 @@ impl ApiError {
         Self { status, code, field: None, message: message.into(), retry_after: None }
     }
 
+    /// An answer of the gate in front of the routes.
+    pub(crate) fn refused(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::new(status, code, message)
+    }
+
     pub fn bad_request(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
@@ -178,6 +187,7 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::NotRunning { .. } => (S::CONFLICT, "job_not_running", None),
         Rejection::StaleLease { .. } => (S::CONFLICT, "stale_lease", Some("lease")),
         Rejection::ContradictsReport { .. } => (S::CONFLICT, "contradicts_report", Some("lease")),
+        Rejection::AnonymousAfterLoss { .. } => (S::CONFLICT, "anonymous_after_loss", Some("lease")),
         Rejection::NotHolder { .. } => (S::CONFLICT, "not_holder", Some("worker_id")),
         Rejection::NotStopping { .. } => (S::CONFLICT, "job_not_stopping", None),
         Rejection::EpochMismatch { .. } => (S::CONFLICT, "epoch_mismatch", Some("epoch")),

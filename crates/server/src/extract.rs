@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
-use muster_domain::{Caller, GangId, JobId, SetId, WorkerId};
+use muster_domain::{Caller, GangId, JobId, Lease, SetId, WorkerId};
 use serde::Serialize;
 
 use crate::app::Shared;
@@ -31,11 +31,14 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) request_id: RequestId,
     pub(crate) is_head: bool,
+    /// The lease in the name that the path gives the job.
+    path_lease: Option<Lease>,
 }
 
 impl Call {
     pub(crate) fn caller(&self) -> Result<Caller, ApiError> {
-        params::caller(&self.params, &self.headers)
+        let caller = params::caller(&self.params, &self.headers)?;
+        Ok(Caller { lease: caller.lease.or(self.path_lease), ..caller })
     }
 
     pub(crate) fn worker(&self) -> Option<WorkerId> {
@@ -58,6 +61,7 @@ impl FromRequestParts<Shared> for Call {
             headers: std::mem::take(&mut parts.headers),
             request_id: request_id.unwrap_or_else(|| RequestId(ids::request())),
             is_head: parts.method == http::Method::HEAD,
+            path_lease: parts.uri.path().split('/').nth(2).and_then(|name| leased(name).1),
         })
     }
 }
@@ -67,7 +71,19 @@ async fn path_segment(parts: &mut Parts, app: &Shared) -> Option<String> {
     params.iter().next().map(|(_, value)| value.to_owned())
 }
 
-/// The job that the path names. A text that is no id names no job.
+/// The name under which a claim hands out a job that an earlier holder may still report on: reports of clients that
+/// know no lease then carry one all the same.
+pub(crate) fn leased_name(id: JobId, lease: Lease) -> String {
+    format!("{id}~{lease}")
+}
+
+/// Takes the lease off the name of a job.
+fn leased(name: &str) -> (&str, Option<Lease>) {
+    let Some((id, lease)) = name.split_once('~') else { return (name, None) };
+    lease.parse().map_or((name, None), |lease| (id, Some(Lease(lease))))
+}
+
+/// The job that the path names, with or without a lease. A text that is no id names no job.
 #[derive(Debug)]
 pub(crate) struct JobPath(pub(crate) JobId);
 
@@ -76,7 +92,7 @@ impl FromRequestParts<Shared> for JobPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let segment = path_segment(parts, app).await;
-        segment.and_then(|text| text.parse().ok()).map(Self).ok_or_else(ApiError::job_not_found)
+        segment.and_then(|text| leased(&text).0.parse().ok()).map(Self).ok_or_else(ApiError::job_not_found)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use muster_domain::{
     ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase,
-    ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Timestamp, Unit, Worker,
+    ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Strays, Timestamp, Unit, Worker,
     WorkerId,
 };
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,8 @@ struct Extra {
     tried: Vec<WorkerId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lost_on: Vec<WorkerId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strays: Option<Strays>,
     /// The dependencies of a blocked job, where their number does not say it all.
     #[serde(skip_serializing_if = "Option::is_none")]
     needs: Option<Needs>,
@@ -123,6 +125,7 @@ impl Extra {
             hold: job.hold.clone(),
             tried: job.tried.clone(),
             lost_on: job.lost_on.clone(),
+            strays: job.strays.clone(),
             needs,
             outputs: job.outputs.clone(),
             checkpoint_at: job.checkpoint_at,
@@ -364,6 +367,7 @@ impl TryFrom<JobRow> for Job {
             hold: extra.hold,
             tried: extra.tried,
             lost_on: extra.lost_on,
+            strays: extra.strays,
             outputs: extra.outputs,
             checkpoint_bytes: row.checkpoint_bytes.map(|bytes| bytes as u64),
             checkpoint_at: extra.checkpoint_at,

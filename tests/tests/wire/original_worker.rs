@@ -84,4 +84,60 @@ for_each_store! {
         worker.report(&id, "done").expect_error(409, "job is not running");
         assert_eq!(scheduler.status(&id), "pending");
     }
+
+    fn w05_its_late_report_does_not_end_what_a_worker_with_leases_took_over(store) {
+        let settings = Settings::default().set("job-heartbeat-timeout", "2s").set("reaper-interval", "100ms");
+        let scheduler = Scheduler::start_with(store, settings);
+        let worker = OriginalWorker { http: scheduler.http() };
+        worker.register();
+        let id = scheduler.submit("sleep 60");
+        let after = scheduler.submit_job(&json!({ "command": "true", "depends_on": [id] }));
+        let after = id_of(&after);
+        assert_eq!(worker.claim(), Some(id.clone()));
+        scheduler.await_status(&id, "pending", Duration::from_secs(30));
+        let taken = scheduler.claim(Some("other"));
+        let lease = taken["lease"].as_u64().unwrap();
+        assert_eq!(id_of(&taken), format!("{id}~{lease}"), "the name carries the lease");
+        for report in ["done", "fail", "heartbeat"] {
+            let refused = worker.report(&id, report).expect(409).text();
+            assert!(refused.contains(&format!("?lease={lease}")), "{refused}");
+        }
+        assert_eq!(scheduler.status(&id), "running");
+        assert_eq!(scheduler.status(&after), "blocked");
+        scheduler.report(&format!("{id}~{}", lease - 1), "done").expect(409);
+        scheduler.report(&id, &format!("done?lease={lease}")).expect_empty();
+        scheduler.await_status(&after, "pending", Duration::from_secs(30));
+    }
+
+    fn w05_it_finishes_what_another_of_its_kind_lost(store) {
+        let settings = Settings::default().set("job-heartbeat-timeout", "2s").set("reaper-interval", "100ms");
+        let scheduler = Scheduler::start_with(store, settings);
+        let worker = OriginalWorker { http: scheduler.http() };
+        worker.register();
+        let id = scheduler.submit("sleep 60");
+        scheduler.claim(Some("other"));
+        scheduler.await_status(&id, "pending", Duration::from_secs(30));
+        let name = worker.claim().unwrap();
+        assert!(name.starts_with(&format!("{id}~")), "{name}");
+        worker.report(&name, "heartbeat").expect_empty();
+        assert_eq!(scheduler.status(&name), "running");
+        worker.report(&id, "done").expect(409);
+        worker.report(&name, "done").expect_empty();
+        worker.report(&name, "done").expect_empty();
+        assert_eq!(scheduler.status(&id), "done");
+    }
+
+    fn w05_it_finishes_its_own_job_that_it_lost_and_took_again(store) {
+        let settings = Settings::default().set("job-heartbeat-timeout", "2s").set("reaper-interval", "100ms");
+        let scheduler = Scheduler::start_with(store, settings);
+        let worker = OriginalWorker { http: scheduler.http() };
+        worker.register();
+        let id = scheduler.submit("sleep 60");
+        assert_eq!(worker.claim(), Some(id.clone()));
+        scheduler.await_status(&id, "pending", Duration::from_secs(30));
+        assert_eq!(worker.claim(), Some(id.clone()));
+        worker.report(&id, "heartbeat").expect_empty();
+        worker.report(&id, "done").expect_empty();
+        assert_eq!(scheduler.status(&id), "done");
+    }
 }

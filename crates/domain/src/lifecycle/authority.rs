@@ -1,5 +1,6 @@
 //! Who may speak for a job: the lease in force, the worker that holds it, or anybody where the original
-//! rule lets the status alone decide.
+//! rule lets the status alone decide. Once a holder has lost the job without a word, nobody but it or the holder can
+//! be meant by a report without a name, so such a report counts only where both are one worker.
 
 use super::Caller;
 use crate::job::{Job, ReportKind};
@@ -41,6 +42,7 @@ pub(super) fn authority(
         return Err(Rejection::NotRunning { status: job.status() });
     }
     match &caller.worker {
+        None if job.has_other_strays() => Err(Rejection::AnonymousAfterLoss { current: job.lease }),
         None => Ok(Authority::Anonymous),
         Some(worker) if job.worker() == Some(worker) => Ok(Authority::Proven),
         Some(worker) => Err(Rejection::NotHolder { given: worker.clone(), holder: job.worker().cloned() }),

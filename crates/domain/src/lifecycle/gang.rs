@@ -334,6 +334,7 @@ impl Gang<'_> {
         let words = GangCause::WorkerLost { worker: task.worker().cloned() };
         self.fault(at, Fault { cause: Cause::WorkerLost, words });
         for at in lost {
+            reports::lose(&mut self.tasks[at]);
             self.gone(at, Exited::default());
         }
         self.verdict();
@@ -375,6 +376,7 @@ impl Gang<'_> {
     fn overdue(&mut self, at: usize, patience: Patience) -> Outcome {
         match self.tasks[at].phase {
             Phase::Preempting { drain_started_at, .. } if patience.is_over(drain_started_at, self.now) => {
+                reports::lose(&mut self.tasks[at]);
                 self.gone(at, Exited { forced: true, ..Exited::default() });
                 self.verdict();
                 Ok(Change::Touched)

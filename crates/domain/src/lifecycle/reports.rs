@@ -7,7 +7,7 @@ use super::{Caller, Change, Outcome, Patience, end, end_failed, stops, waiting};
 use crate::devices::Grant;
 use crate::event::{EventKind, RequeueCause};
 use crate::ids::WorkerId;
-use crate::job::{ClosedLease, Exit, Job, ReportKind};
+use crate::job::{ClosedLease, Exit, Job, ReportKind, Strays};
 use crate::limits::POISON_AFTER;
 use crate::phase::{EndReason, Hold, Phase, Status};
 use crate::rejection::Rejection;
@@ -204,6 +204,16 @@ pub(super) fn close_lease(job: &mut Job, by: Option<ReportKind>) {
     job.closed = Some(ClosedLease { lease: job.lease, by });
 }
 
+/// The lease is taken away though the process may be alive: its holder may still report.
+pub(super) fn lose(job: &mut Job) {
+    let worker = job.worker().cloned();
+    job.strays = Some(match (job.strays.take(), worker) {
+        (None, Some(worker)) => Strays::Worker(worker),
+        (Some(Strays::Worker(known)), Some(worker)) if known == worker => Strays::Worker(worker),
+        _ => Strays::Several,
+    });
+}
+
 pub(super) fn heartbeat(job: &mut Job, caller: &Caller, now: Timestamp) -> Outcome {
     authority(job, caller, None)?;
     match &mut job.phase {
@@ -227,6 +237,7 @@ pub(super) fn silence(job: &mut Job, patience: Patience, now: Timestamp) -> Outc
     if !patience.is_over(job.last_sign_of_life(), now) {
         return Err(Rejection::NotOverdue);
     }
+    lose(job);
     let failure = Failure { cause: Cause::WorkerLost, message: None };
     Ok(Change::Happened(attempt_failed(job, None, failure, now)))
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::authority::{Authority, authority};
-use super::reports::{Ending, Failure, attempt_failed, close_lease, done, known, requeue};
+use super::reports::{Ending, Failure, attempt_failed, close_lease, done, known, lose, requeue};
 use super::{Caller, Change, Outcome, Patience, end_cancelled, end_failed};
 use crate::event::{EventKind, RequeueCause};
 use crate::job::{Exit, Job, ReportKind};
@@ -178,6 +178,7 @@ fn check_epoch(job: &Job, epoch: i64) -> Result<(), Rejection> {
 pub(super) fn overdue(job: &mut Job, patience: Patience, now: Timestamp) -> Outcome {
     match job.phase {
         Phase::Preempting { drain_started_at, .. } if patience.is_over(drain_started_at, now) => {
+            lose(job);
             Ok(Change::Happened(stopped(job, Exit::default(), None, None, now)))
         }
         Phase::Preempting { .. } => Err(Rejection::NotOverdue),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, StatusCode};
+use muster_domain as domain;
 use muster_domain::limits::MAX_AHEAD;
 use muster_protocol::{HEADER_LEASE, Job};
 use muster_store::{Answer, Ask, Claimed, Command, Outcome};
@@ -14,7 +15,7 @@ use crate::batcher::Delivery;
 use crate::dispatcher::{Handed, Waiting};
 use crate::edge::RequestId;
 use crate::error::ApiError;
-use crate::extract::{Call, empty, json};
+use crate::extract::{Call, empty, json, leased_name};
 use crate::submission::check_text;
 use crate::{duration, view};
 
@@ -102,18 +103,33 @@ fn answer(jobs: &[Job], as_array: bool) -> Result<Response, ApiError> {
 /// The jobs of a delivery that holds one claim.
 fn take_jobs(app: &App, delivery: Delivery, request_id: RequestId) -> Result<Vec<Job>, ApiError> {
     match delivery.take().pop() {
-        Some(answer) => claimed_jobs(app, answer, request_id),
+        Some(answer) => claimed(app, answer, request_id, plain_name),
         None => Err(ApiError::internal()),
     }
 }
 
-/// The jobs in the answer to a claim, noted in the log.
+/// What a claimer that may know no leases calls the job: by its id, unless reports under that may be another's.
+fn plain_name(job: &domain::Job) -> String {
+    if job.has_other_strays() { leased_name(job.id, job.lease) } else { job.id.to_string() }
+}
+
+/// The jobs in the answer to a claim of a worker that reports under its leases, noted in the log.
 pub(super) fn claimed_jobs(app: &App, answer: Answer, request_id: RequestId) -> Result<Vec<Job>, ApiError> {
+    claimed(app, answer, request_id, |job| job.id.to_string())
+}
+
+fn claimed(
+    app: &App,
+    answer: Answer,
+    request_id: RequestId,
+    name: impl Fn(&domain::Job) -> String,
+) -> Result<Vec<Job>, ApiError> {
     let Outcome::Claimed(claimed) = answer? else { return Err(ApiError::internal()) };
     let show = |claimed: &Claimed| {
         note(app, claimed, request_id);
         let token = app.tokens.of(claimed.job.id, claimed.job.lease);
-        Job { token, ..view::claimed(claimed, app.config.limits.checkpoint_env) }
+        let id = name(&claimed.job);
+        Job { id, token, ..view::claimed(claimed, app.config.limits.checkpoint_env) }
     };
     Ok(claimed.iter().map(show).collect())
 }

@@ -2,6 +2,8 @@
 
 use muster_domain::{Caller, Rejection, ReportKind, Span, Status};
 
+use crate::command::Command;
+
 use super::stage::{Stage, lease, named};
 
 pub async fn a_stale_lease_changes_nothing(stage: &Stage) {
@@ -58,6 +60,48 @@ pub async fn anonymous_reports_follow_the_status(stage: &Stage) {
     assert_eq!(report(ReportKind::Done).await.unwrap().status(), Status::Done);
     assert!(matches!(report(ReportKind::Done).await, Err(Rejection::NotRunning { status: Status::Done })));
     assert!(matches!(report(ReportKind::Failed).await, Err(Rejection::NotRunning { .. })));
+}
+
+pub async fn an_anonymous_report_does_not_end_what_another_took_over(stage: &Stage) {
+    let id = stage.shell("x").await.id;
+    stage.claim_by("old").await.unwrap();
+    stage.advance(Span::from_secs(31));
+    assert_eq!(stage.sweep().await.requeued, 1);
+    let held = stage.claim_by("new").await.unwrap();
+    for kind in [ReportKind::Done, ReportKind::Failed, ReportKind::Released] {
+        let refused = stage.report_as(id, Caller::default(), kind).await.unwrap_err();
+        assert!(matches!(refused, Rejection::AnonymousAfterLoss { current } if current == held.lease));
+        assert!(refused.is_stale_report());
+    }
+    let beat = Command::Heartbeat { job: id, caller: Caller::default() };
+    assert!(matches!(stage.one(beat).await, Err(Rejection::AnonymousAfterLoss { .. })));
+    assert_eq!(stage.get(id).await, held, "nothing changed");
+    assert_eq!(stage.report(&held, ReportKind::Done).await.unwrap().status(), Status::Done);
+}
+
+pub async fn a_worker_that_takes_its_own_job_again_may_report_anonymously(stage: &Stage) {
+    let id = stage.shell("x").await.id;
+    for _ in 0..2 {
+        stage.claim_by("old").await.unwrap();
+        stage.advance(Span::from_secs(31));
+        assert_eq!(stage.sweep().await.requeued, 1);
+    }
+    stage.claim_by("old").await.unwrap();
+    let done = stage.report_as(id, Caller::default(), ReportKind::Done).await.unwrap();
+    assert_eq!(done.status(), Status::Done);
+}
+
+pub async fn who_lost_a_job_is_remembered_over_further_losses(stage: &Stage) {
+    let id = stage.shell("x").await.id;
+    for worker in ["one", "two"] {
+        stage.claim_by(worker).await.unwrap();
+        stage.advance(Span::from_secs(31));
+        assert_eq!(stage.sweep().await.requeued, 1);
+    }
+    stage.claim_by("two").await.unwrap();
+    let refused = stage.report_as(id, Caller::default(), ReportKind::Done).await.unwrap_err();
+    assert!(matches!(refused, Rejection::AnonymousAfterLoss { .. }), "{refused:?}");
+    assert_eq!(stage.report_as(id, named("two"), ReportKind::Done).await.unwrap().status(), Status::Done);
 }
 
 pub async fn release_refunds_the_attempt(stage: &Stage) {

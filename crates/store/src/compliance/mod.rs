@@ -86,6 +86,9 @@ macro_rules! compliance_suite {
                 a_stale_lease_changes_nothing, the_same_report_twice_is_harmless,
                 a_contradicting_report_is_refused, the_holder_may_report_without_a_lease,
                 anonymous_reports_follow_the_status, release_refunds_the_attempt, leases_only_grow,
+                an_anonymous_report_does_not_end_what_another_took_over,
+                a_worker_that_takes_its_own_job_again_may_report_anonymously,
+                who_lost_a_job_is_remembered_over_further_losses,
             }
             cancels {
                 cancel_of_waiting_work_is_immediate, cancel_of_running_work_orders_a_stop,
