@@ -67,6 +67,7 @@ async fn serve(args: &SchedulerArgs) -> anyhow::Result<bool> {
         tracing::info!("only this machine can connect; --listen 0.0.0.0 opens the scheduler to others");
     } else {
         tracing::warn!(%addr, "anyone who can connect can run commands on the workers");
+        eprintln!("muster-scheduler: warning: {}", settings::open_to_the_network(addr));
     }
     signals.next().await;
     tracing::info!("scheduler shutting down");

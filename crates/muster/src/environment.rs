@@ -15,6 +15,8 @@ pub(crate) const TZ: &str = "TZ";
 pub(crate) const CONFIG: &str = "MUSTER_CONFIG";
 pub(crate) const DATA_DIR: &str = "MUSTER_DATA_DIR";
 pub(crate) const LISTEN: &str = "MUSTER_LISTEN";
+pub(crate) const HOSTNAME: &str = "MUSTER_HOSTNAME";
+pub(crate) const ALLOW_ORIGIN: &str = "MUSTER_ALLOW_ORIGIN";
 pub(crate) const PORT: &str = "MUSTER_PORT";
 pub(crate) const WORKERS: &str = "MUSTER_WORKERS";
 pub(crate) const DB_DRIVER: &str = "MUSTER_DB_DRIVER";
@@ -46,11 +48,16 @@ pub(crate) fn user() -> Option<String> {
 }
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 29] = [
+pub(crate) const READ: [Variable; 31] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
     Variable { name: LISTEN, help: "`muster up`: the address to listen on." },
+    Variable { name: HOSTNAME, help: "`muster up`: names by which clients reach it, comma-separated." },
+    Variable {
+        name: ALLOW_ORIGIN,
+        help: "`muster up`: origins whose web pages may use it, comma-separated.",
+    },
     Variable { name: PORT, help: "`muster up`: the port to listen on." },
     Variable { name: WORKERS, help: "`muster up`: how many jobs run at the same time." },
     Variable { name: DB_DRIVER, help: "`muster up`: sqlite, postgres or memory." },

@@ -51,11 +51,14 @@ impl UpSettings {
 /// What was said to us, said to a scheduler.
 fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
     let port = args.port.map(|port| port.to_string());
-    let values: [(&str, Option<OsString>); 7] = [
+    let list = |values: &[String]| (!values.is_empty()).then(|| values.join(",").into());
+    let values: [(&str, Option<OsString>); 9] = [
         ("config", config.map(Into::into)),
         ("data-dir", args.data_dir.as_ref().map(Into::into)),
         ("port", port.map(Into::into)),
         ("listen", args.listen.as_ref().map(Into::into)),
+        ("hostname", list(&args.hostname)),
+        ("allow-origin", list(&args.allow_origin)),
         ("db-driver", args.db_driver.as_ref().map(Into::into)),
         ("db-url", args.db_url.as_ref().map(Into::into)),
         ("policy", args.policy.as_ref().map(Into::into)),

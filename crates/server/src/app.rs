@@ -11,6 +11,7 @@ use crate::archive::Archive;
 use crate::batcher::Batcher;
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
+use crate::gate::Gate;
 use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::logs::LogStore;
@@ -25,7 +26,9 @@ pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) batcher: Batcher,
-    /// The gate in front of submissions.
+    /// Decides whether a request reaches a route at all.
+    pub(crate) gate: Gate,
+    /// Bounds on what may wait.
     pub(crate) admission: Admission,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) hub: Arc<WakeHub>,

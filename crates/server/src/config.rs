@@ -10,6 +10,7 @@ use muster_domain::limits::Timeouts;
 use muster_store::engine::{Policies, Policy};
 
 use crate::clock::Clock;
+use crate::gate::Origin;
 
 const MIB: usize = 1024 * 1024;
 
@@ -89,6 +90,15 @@ impl Default for WebhookConfig {
     }
 }
 
+/// Who may reach a scheduler through a browser.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Names by which it is known, beside those of loopback and its address.
+    pub hostnames: Vec<String>,
+    /// Origins whose pages may use it.
+    pub origins: Vec<Origin>,
+}
+
 /// How a scheduler behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -137,6 +147,7 @@ pub struct ServerConfig {
     /// How long open requests may take to finish at shutdown.
     pub drain_timeout: Duration,
     pub webhooks: WebhookConfig,
+    pub access: Access,
     /// The policies that the store was given, to tell people about.
     pub policies: Policies,
     pub limits: Limits,
@@ -170,6 +181,7 @@ impl Default for ServerConfig {
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
+            access: Access::default(),
             // Nobody is stopped for reasons of level unless the operator asks for it.
             policies: Policy { preempt_by_level: false, ..Policy::default() }.into(),
             limits: Limits::default(),

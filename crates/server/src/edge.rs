@@ -1,18 +1,19 @@
-//! The outermost layer: a fresh request id on every response, errors in the form the client accepts,
+//! The outermost layer: the gate, a fresh request id on every response, errors in the form the client accepts,
 //! one line in the log and one count per request.
 
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use muster_protocol::{HEADER_REQUEST_ID, Problem};
 use uuid::Uuid;
 
 use crate::app::Shared;
 use crate::error::ApiError;
+use crate::gate::{self, Admitted};
 use crate::ids;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
@@ -37,7 +38,7 @@ pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: 
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(id);
-    let mut response = next.run(request).await;
+    let mut response = behind_gate(&app, request, next).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         write_error(&mut response, &error, id, wants_problem);
     }
@@ -53,6 +54,25 @@ pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: 
     } else if response.status().is_server_error() {
         tracing::warn!(request_id = %id, %method, route, status = response.status().as_u16(), "request not served");
     }
+    response
+}
+
+/// Lets the request through to its route, or answers in its place.
+async fn behind_gate(app: &Shared, request: Request, next: Next) -> Response {
+    let origin = match app.gate.admit(request.method(), request.uri(), request.headers()) {
+        Ok(Admitted::Direct) => return next.run(request).await,
+        Ok(Admitted::Page(origin)) => origin,
+        Err(error) => return error.into_response(),
+    };
+    let mut response = if gate::is_preflight(request.method(), request.headers()) {
+        let asked = request.headers().get("access-control-request-headers").cloned();
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        gate::permit(response.headers_mut(), asked);
+        response
+    } else {
+        next.run(request).await
+    };
+    gate::tell_browser(response.headers_mut(), origin);
     response
 }
 

@@ -17,6 +17,7 @@ mod edge;
 pub mod error;
 mod extract;
 mod gang_submission;
+mod gate;
 mod health;
 mod ids;
 mod journal;
@@ -40,6 +41,7 @@ mod view;
 mod wake;
 mod webhooks;
 
-pub use config::{Limits, ServerConfig, WebhookConfig};
+pub use config::{Access, Limits, ServerConfig, WebhookConfig};
 pub use error::ServerError;
+pub use gate::Origin;
 pub use server::{Listen, RunningServer, Server};

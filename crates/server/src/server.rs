@@ -21,6 +21,7 @@ use crate::batcher::{Batcher, CommitterParts};
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
 use crate::error::ServerError;
+use crate::gate::Gate;
 use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::listener::{self, Connections};
@@ -129,6 +130,7 @@ impl Server {
             committer: watch::Sender::new(false),
         };
         let app = Arc::new(App {
+            gate: Gate::new(&config.access, addr),
             admission: Admission::new(config.max_queued),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             webhooks: Sender::new(&config.webhooks, config.clock.clone()),

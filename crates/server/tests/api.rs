@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use muster_server::{Limits, Listen, RunningServer, Server, ServerConfig};
 use muster_store::MemoryStore;
@@ -203,4 +203,40 @@ async fn errors_take_the_form_that_the_client_accepts() {
     let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
     let problem: Value = serde_json::from_str(&text(response).await.1).unwrap();
     assert_eq!((&problem["code"], &problem["request_id"]), (&json!("job_not_found"), &json!(id)));
+}
+
+/// Paths as the table of routes writes them, each with every method.
+fn routes() -> Vec<(Method, String)> {
+    let sources = [include_str!("../src/routes/table.rs")];
+    let literals = sources.into_iter().flat_map(|source| source.split('"').skip(1).step_by(2));
+    let paths: Vec<String> = literals.filter(|text| text.starts_with('/')).map(filled).collect();
+    assert!(paths.len() > 50, "{paths:?}");
+    let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+    paths.iter().flat_map(|path| methods.clone().map(|method| (method, path.clone()))).collect()
+}
+
+fn filled(path: &str) -> String {
+    let part = |part: &str| if part.starts_with('{') { "x".to_owned() } else { part.to_owned() };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test]
+async fn every_route_is_behind_the_gate() {
+    let bench = bench().await;
+    let router = bench.server.router();
+    let ask = async |method: &Method, path: &str, name: &'static str, value: &str| {
+        let request = Request::builder().method(method).uri(path).header(name, value);
+        let request = request.body(Body::from("{}")).unwrap();
+        router.clone().oneshot(request).await.unwrap().status()
+    };
+    for (method, path) in routes() {
+        let status = ask(&method, &path, "origin", "http://evil.example").await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{method} {path}");
+        let status = ask(&method, &path, "sec-fetch-site", "cross-site").await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{method} {path}");
+        let status = ask(&method, &path, "host", "evil.example").await;
+        assert_eq!(status, StatusCode::MISDIRECTED_REQUEST, "{method} {path}");
+    }
+    assert_eq!(ask(&Method::GET, "/nowhere", "host", "evil.example").await, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(ask(&Method::GET, "/healthz", "host", "localhost").await, StatusCode::OK);
 }

@@ -90,7 +90,7 @@ for_each_store! {
     fn the_event_stream_is_live(store) {
         let scheduler = Scheduler::start(store);
         let mut stream = scheduler.http().connect().unwrap();
-        stream.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n").unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n").unwrap();
         let mut lines = BufReader::new(stream).lines();
         let head: Vec<String> = lines.by_ref().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
         assert!(head[0].contains("200"), "{head:?}");

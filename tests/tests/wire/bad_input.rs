@@ -87,7 +87,7 @@ for_each_store! {
 
     fn a_declared_length_over_the_limit_is_refused_before_the_body_comes(store) {
         let scheduler = Scheduler::start(store);
-        let head = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n{";
+        let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{";
         let response = scheduler.http().raw(head.as_bytes()).unwrap();
         response.expect(413);
     }
@@ -131,8 +131,8 @@ for_each_store! {
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
             b"GET\r\n\r\n",
             b"GET / HTTP/9.9\r\n\r\n",
-            b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n{}",
-            b"POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\n\r\n{}",
+            b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             b"GET /jobs HTTP/1.1\r\nHost x\r\n\r\n",
         ];
         for bytes in attempts {
@@ -149,7 +149,7 @@ for_each_store! {
         for number in 0..100 {
             let mut stream = scheduler.http().connect().unwrap();
             let start: &[u8] = if number % 2 == 0 {
-                b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n\r\n{\"comm"
+                b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18\r\n\r\n{\"comm"
             } else {
                 b"GET /jobs HTTP/1.1\r\nHo"
             };
@@ -170,7 +170,7 @@ for_each_store! {
     fn a_body_that_is_cut_off_has_no_effect(store) {
         let scheduler = Scheduler::start(store);
         let mut stream = scheduler.http().connect().unwrap();
-        stream.write_all(b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"command\":\"half\"}").unwrap();
+        stream.write_all(b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"command\":\"half\"}").unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);

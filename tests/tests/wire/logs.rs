@@ -98,7 +98,7 @@ impl Live {
         let mut stream = http.connect().unwrap();
         // A system that lends a connection many megabytes would never find this reader slow.
         setsockopt(&stream, RcvBuf, &16_384).unwrap();
-        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
         Self { reader: BufReader::new(stream) }
     }
 

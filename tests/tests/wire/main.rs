@@ -11,6 +11,7 @@ mod additions;
 mod arrays;
 mod bad_input;
 mod batch;
+mod browsers;
 mod cancel;
 mod claims;
 mod configuration;

@@ -36,7 +36,12 @@ pub(crate) struct UpArgs {
     /// The address to listen on, with or without a port [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", env = environment::LISTEN, hide_env_values = true)]
     pub(crate) listen: Option<String>,
-    /// Where jobs are kept: sqlite, postgres or memory [default: sqlite]
+    /// A name by which clients reach the scheduler, such as muster.example; may be repeated
+    #[arg(long, value_name = "NAME", env = environment::HOSTNAME, hide_env_values = true, value_delimiter = ',')]
+    pub(crate) hostname: Vec<String>,
+    #[arg(long, help = "An origin whose web pages may use the scheduler, such as https://board.example; may be repeated", value_name = "ORIGIN", env = environment::ALLOW_ORIGIN, hide_env_values = true, value_delimiter = ',')]
+    pub(crate) allow_origin: Vec<String>,
+    /// Where jobs are kept: sqlite, postgres or memory [default: as --db-url begins, else sqlite]
     #[arg(long, value_name = "DRIVER", env = environment::DB_DRIVER, hide_env_values = true)]
     pub(crate) db_driver: Option<String>,
     /// The file (sqlite) or URL (postgres) of the database [default: muster.db in the data directory]

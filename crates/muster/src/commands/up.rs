@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_client::Client;
 use muster_logging::{LogSettings, LogTarget};
-use muster_server::settings::Driver;
+use muster_server::settings::open_to_the_network;
 use muster_worker_agent::{ExitSummary, Shutdown};
 use serde::Serialize;
 
@@ -36,6 +36,7 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
     let mut signals = Signals::listen()?;
     let start = Timestamp::now();
     let mut embedded = Embedded::start(installation(&up)?).await?;
+    warn_of_the_network(&up);
     let client = embedded.client();
     let ready = async {
         if up.worker.is_some() {
@@ -52,6 +53,15 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
     embedded.stop_server().await;
     // Nobody asked it to end, so that something is wrong.
     Err(ended.err().unwrap_or_else(|| anyhow::anyhow!("the worker ended by itself")))
+}
+
+/// Without authentication, whoever reaches the port is as good as a user of this machine.
+fn warn_of_the_network(up: &UpSettings) {
+    let address = up.scheduler.socket();
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "anyone who can connect can run commands on the workers");
+        note(&format!("warning: {}", open_to_the_network(address)));
+    }
 }
 
 fn installation(up: &UpSettings) -> anyhow::Result<Installation> {
@@ -105,11 +115,7 @@ async fn stopping(client: &Client) -> String {
 }
 
 fn announce(client: &Client, up: &UpSettings, settings: &Settings) -> anyhow::Result<()> {
-    let store = match up.scheduler.db_driver {
-        Driver::Memory => "memory",
-        Driver::Sqlite => "sqlite",
-        Driver::Postgres => "postgres",
-    };
+    let store = up.scheduler.driver().name();
     let data_dir = up.scheduler.data_dir.display().to_string();
     let slots = up.worker.as_ref().map_or(0, |worker| worker.slots);
     if settings.screen.json {

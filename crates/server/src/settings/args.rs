@@ -11,14 +11,12 @@ use muster_logging::LogFormat;
 use muster_planner::Scoring;
 use muster_store::engine::{Policies, Policy};
 
+use super::access::AccessArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
-use super::values::{
-    Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, any_duration, positive, scoring,
-};
+use super::values::{Driver, ListenAddress, Mode, Retention, SizeLimit, any_duration, positive, scoring};
 use super::webhooks::WebhookArgs;
 use crate::config::{Limits, ServerConfig};
-use crate::error::ServerError;
 
 /// The settings of a scheduler.
 #[derive(Debug, Clone, Args)]
@@ -36,9 +34,9 @@ pub struct SchedulerArgs {
     /// listens on more than loopback; anyone who reaches it can run commands on its workers
     #[arg(long, value_name = "ADDRESS", env = "MUSTER_LISTEN", default_value = "127.0.0.1")]
     pub listen: ListenAddress,
-    /// Where jobs are kept: sqlite, postgres or memory
-    #[arg(long, value_name = "DRIVER", env = "MUSTER_DB_DRIVER", default_value = "sqlite")]
-    pub db_driver: Driver,
+    /// Where jobs are kept: sqlite, postgres or memory [default: as --db-url begins, else sqlite]
+    #[arg(long, value_name = "DRIVER", env = "MUSTER_DB_DRIVER")]
+    pub db_driver: Option<Driver>,
     /// The file (sqlite) or URL (postgres) of the database [default: muster.db in the data directory]
     #[arg(long, value_name = "URL", env = "MUSTER_DB_URL", hide_env_values = true)]
     pub db_url: Option<String>,
@@ -139,6 +137,8 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "TIME", env = "MUSTER_EVENT_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub event_reader_timeout: Duration,
     #[command(flatten)]
+    pub access: AccessArgs,
+    #[command(flatten)]
     pub webhooks: WebhookArgs,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
@@ -157,26 +157,6 @@ impl SchedulerArgs {
     /// Where to listen.
     pub fn socket(&self) -> SocketAddr {
         self.listen.socket(self.port)
-    }
-
-    /// Where jobs are kept.
-    pub fn store(&self) -> Result<StoreChoice, ServerError> {
-        let url = self.db_url.clone().filter(|url| !url.is_empty());
-        match self.db_driver {
-            Driver::Memory => Ok(StoreChoice::Memory),
-            Driver::Sqlite => {
-                Ok(StoreChoice::Sqlite(url.map_or_else(|| self.data_dir.join("muster.db"), PathBuf::from)))
-            }
-            Driver::Postgres => {
-                let url = url.or_else(|| self.pg_url.clone().filter(|url| !url.is_empty()));
-                url.map(StoreChoice::Postgres).ok_or_else(|| ServerError::Setting {
-                    name: "--db-url".to_owned(),
-                    value: String::new(),
-                    problem: "the postgres driver needs one, such as postgres://muster@localhost/muster"
-                        .to_owned(),
-                })
-            }
-        }
     }
 
     /// What the store is told about the order of work and about making room.
@@ -221,6 +201,7 @@ impl SchedulerArgs {
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
+            access: self.access.config(),
             policies: self.policies(),
             limits,
             ..ServerConfig::default()

@@ -3,7 +3,9 @@
 //! Guarantee: every value, wherever it was written, goes through the same check; a wrong one is named
 //! together with the setting it was meant for, and nothing starts.
 
+mod access;
 mod args;
+mod database;
 mod file;
 mod knobs;
 mod policy;
@@ -11,10 +13,11 @@ mod pools;
 mod values;
 mod webhooks;
 
+pub use access::AccessArgs;
 pub use args::SchedulerArgs;
 pub use file::{apply_file, matches};
 pub use knobs::Knob;
 pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
-pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice};
+pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, open_to_the_network};
 pub use webhooks::WebhookArgs;

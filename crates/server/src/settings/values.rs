@@ -36,6 +36,16 @@ pub enum Driver {
     Postgres,
 }
 
+impl Driver {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
 impl FromStr for Driver {
     type Err = String;
 
@@ -82,6 +92,14 @@ impl FromStr for ListenAddress {
         host.map(|host| Self { host, port: None })
             .map_err(|_| "write an address such as 127.0.0.1, 0.0.0.0:8080 or [::1]:8080".to_owned())
     }
+}
+
+/// What an operator has to know about a scheduler that listens beyond loopback.
+pub fn open_to_the_network(address: SocketAddr) -> String {
+    format!(
+        "listening on {address}: anybody on the network who reaches this port can run commands on the workers. \
+         There is no authentication; use a firewall, or --listen 127.0.0.1"
+    )
 }
 
 /// How long finished jobs are kept.
