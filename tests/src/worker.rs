@@ -94,8 +94,8 @@ impl Worker {
     /// Kills the process that holds the jobs; false when there is none at the moment.
     pub fn kill9_keeper(&self) -> bool {
         let keepers = processes_of(self.directory.path()).into_iter().filter(|pid| {
-            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            arguments.split(|byte| *byte == 0).any(|argument| argument == b"__keeper")
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim_end() == "muster-keeper"
         });
         keepers.filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()).count() > 0
     }

@@ -45,6 +45,8 @@ pub enum ReportKind {
     Preempted,
     /// Ended during a stop, having said itself that its work is done.
     Finished,
+    /// Nobody knows how the attempt ended; its process is gone.
+    Lost,
 }
 
 /// The lease that ended last, and the report that ended it. Lets a repeated report be told from a

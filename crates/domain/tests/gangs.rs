@@ -68,7 +68,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         message: None,
         outputs: None,
     };
-    match kind % 13 {
+    match kind % 14 {
         0 => report(ReportKind::Done),
         1 | 2 => report(ReportKind::Failed),
         3 => report(ReportKind::Released),
@@ -80,6 +80,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         9 => Trigger::Overrun,
         10 => Trigger::ExitPresumed,
         11 if kind > 200 => Trigger::Cancel { message: None },
+        13 => report(ReportKind::Lost),
         _ => Trigger::Preempt { message: None, in_favour_of: None },
     }
 }

@@ -107,6 +107,7 @@ fn named_triggers() -> Vec<(&'static str, Trigger)> {
         ("fail report", report(ReportKind::Failed)),
         ("timeout report", report(ReportKind::TimedOut)),
         ("handed back", report(ReportKind::Released)),
+        ("lost report", report(ReportKind::Lost)),
         ("stopped report", report(ReportKind::Preempted)),
         ("stop acknowledged", Trigger::StopAcknowledged { caller: Caller::default(), epoch: 1 }),
         ("silence", Trigger::Silence { patience: impatient() }),
@@ -230,7 +231,8 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         Just(ReportKind::TimedOut),
         Just(ReportKind::Released),
         Just(ReportKind::Preempted),
-        Just(ReportKind::Finished)
+        Just(ReportKind::Finished),
+        Just(ReportKind::Lost)
     ];
     let exit = Exit { code: Some(1), signal: None };
     let report = (any_caller(), kind).prop_map(move |(caller, kind)| Trigger::Report {

@@ -29,6 +29,8 @@ pub enum ReportKind {
     Preempted,
     /// Ended during a stop, having said itself that its work is done.
     Finished,
+    /// Nobody knows how the attempt ended, or how far it came: what looked after its process is gone. The process is too.
+    Lost,
 }
 
 /// A report on one job under its lease.

@@ -154,13 +154,14 @@ const fn closed_by_name(kind: ReportKind) -> &'static str {
         ReportKind::Released => "released",
         ReportKind::Preempted => "preempted",
         ReportKind::Finished => "finished",
+        ReportKind::Lost => "lost",
     }
 }
 
 impl JobRow {
     /// The stored form of `closed_by`, checked.
     pub fn parse_closed_by(text: &str) -> Option<&'static str> {
-        ["done", "failed", "timed_out", "released", "preempted", "finished"]
+        ["done", "failed", "timed_out", "released", "preempted", "finished", "lost"]
             .into_iter()
             .find(|name| *name == text)
     }
@@ -172,6 +173,7 @@ impl JobRow {
             "released" => ReportKind::Released,
             "preempted" => ReportKind::Preempted,
             "finished" => ReportKind::Finished,
+            "lost" => ReportKind::Lost,
             _ => ReportKind::Failed,
         });
         self.closed_lease.map(|lease| ClosedLease { lease: Lease(lease as u64), by })

@@ -139,15 +139,15 @@ pub(crate) fn file_name(id: &str) -> String {
     if name.len() > LONGEST_NAME {
         name.truncate(LONGEST_NAME);
         // Writing to a String cannot fail.
-        let _ = write!(name, "%%{:016x}", fingerprint(id));
+        let _ = write!(name, "%%{:016x}", fingerprint(id.as_bytes()));
     }
     name
 }
 
-/// Tells long ids apart that begin alike: FNV-1a, which is the same in every build.
-fn fingerprint(id: &str) -> u64 {
-    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+/// A number that tells texts apart: FNV-1a, which is the same in every build.
+pub(crate) fn fingerprint(text: &[u8]) -> u64 {
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 

@@ -12,6 +12,10 @@ const PASSED_PREFIX: &str = "LC_";
 /// Names the data directory of the worker that started a process; it tells orphans from strangers.
 pub(crate) const WORKER_DIR: &str = "MUSTER_WORKER_DIR";
 
+/// By these the processes of an attempt are told from those of others.
+pub(crate) const JOB_ID: &str = "MUSTER_JOB_ID";
+pub(crate) const LEASE: &str = "MUSTER_LEASE";
+
 /// What lets a job speak for itself.
 const TOKEN: &str = "MUSTER_TOKEN";
 
@@ -55,9 +59,9 @@ pub(crate) fn of_job(job: &Job) -> Vec<(String, String)> {
     let own = job.env.iter().filter(|(name, _)| !matches!(name.as_str(), WORKER_DIR | TOKEN));
     let mut variables: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
     variables.extend([
-        ("MUSTER_JOB_ID".to_owned(), job.id.clone()),
+        (JOB_ID.to_owned(), job.id.clone()),
         ("MUSTER_ATTEMPT".to_owned(), job.attempts.to_string()),
-        ("MUSTER_LEASE".to_owned(), job.lease.to_string()),
+        (LEASE.to_owned(), job.lease.to_string()),
     ]);
     if let Some(token) = &job.token {
         variables.push((TOKEN.to_owned(), token.clone()));

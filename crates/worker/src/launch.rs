@@ -22,6 +22,9 @@ pub(crate) struct Note {
     /// It carries the demonstration's prefix.
     #[serde(default)]
     pub(crate) demo: bool,
+    /// It is not started again when it was lost.
+    #[serde(default)]
+    pub(crate) once: bool,
 }
 
 /// The key of a claim.
@@ -47,7 +50,8 @@ pub(crate) fn checkpoint_bytes(job: &Job) -> Option<usize> {
 pub(crate) fn note_of(job: &Job, default_grace: Duration) -> Note {
     let grace_ms =
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
-    Note { attempt: job.attempts, grace_ms, demo: is_demo(job) }
+    let once = job.retry.as_ref().is_some_and(|retry| retry.lost == Some(false));
+    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), once }
 }
 
 /// What to start for a job.
@@ -99,6 +103,7 @@ pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
         attempt: 0,
         grace_ms: default_grace.as_millis() as u64,
         demo: false,
+        once: false,
     })
 }
 
@@ -131,7 +136,11 @@ mod tests {
         assert_eq!((plain.cwd.as_str(), plain.grace_ms), ("/home/w", 15_000));
         let given = spec(&json!({"working_dir": "/tmp", "grace_seconds": 3}));
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
-        assert_eq!(read_note(&given.note, Duration::ZERO), Note { attempt: 2, grace_ms: 3_000, demo: false });
+        assert_eq!(
+            read_note(&given.note, Duration::ZERO),
+            Note { attempt: 2, grace_ms: 3_000, demo: false, once: false }
+        );
+        assert!(read_note(&spec(&json!({"retry": {"lost": false}})).note, Duration::ZERO).once);
         assert!(read_note(&spec(&json!({"command": "demo:x"})).note, Duration::ZERO).demo);
         assert_eq!(spec(&json!({"working_dir": "sub"})).cwd, "/home/w/sub");
     }

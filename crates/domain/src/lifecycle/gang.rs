@@ -263,6 +263,10 @@ impl Gang<'_> {
                 let stop = GangStop { trigger: Some(task.id), rank, cause, restart: Some(Span::ZERO) };
                 self.drain(None, &StopReason::Gang(stop));
             }
+            ReportKind::Lost => {
+                let words = GangCause::WorkerLost { worker };
+                self.fault(at, Fault { cause: Cause::WorkerLost, words });
+            }
             ReportKind::Preempted => return Err(Rejection::NotStopping { status: task.status() }),
         }
         if proven {

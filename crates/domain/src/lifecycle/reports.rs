@@ -92,6 +92,10 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
             job.attempts = refunded;
             Ok(Change::Happened(event))
         }
+        ReportKind::Lost => {
+            let failure = Failure { cause: Cause::WorkerLost, message: None };
+            Ok(Change::Happened(attempt_failed(job, by, failure, now)))
+        }
         ReportKind::Preempted => Err(Rejection::NotStopping { status: job.status() }),
     }
 }

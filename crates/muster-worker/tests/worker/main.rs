@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod claiming;
+mod escaping;
 mod gangs;
 mod notices;
 mod process;

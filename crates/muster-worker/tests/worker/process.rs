@@ -29,6 +29,19 @@ impl Worker {
         Self { child, scheduler: scheduler.clone(), flags, directory }
     }
 
+    /// Starts a worker with one slot by somebody who ignores these signals.
+    pub(crate) fn start_ignoring(scheduler: &Scheduler, signals: &[&str]) -> Self {
+        let directory = Arc::new(TempDir::with_prefix("muster-worker-test-").unwrap());
+        let flags = vec!["--workers=1".to_owned()];
+        let worker = command(scheduler, &flags, directory.path());
+        let mut command = Command::new("sh");
+        let script = format!("trap '' {}; exec \"$@\"", signals.join(" "));
+        command.args(["-c", &script, "-"]).arg(worker.get_program()).args(worker.get_args());
+        command.current_dir(directory.path());
+        let child = spawn(command, directory.path());
+        Self { child, scheduler: scheduler.clone(), flags, directory }
+    }
+
     /// Starts again in the same data directory.
     pub(crate) fn restart(&mut self) {
         self.child = launch(&self.scheduler, &self.flags, self.directory.path());
@@ -67,11 +80,22 @@ impl Worker {
 
     /// The keeper of the data directory, if it lives.
     pub(crate) fn keeper(&self) -> Option<Pid> {
+        self.keepers().into_iter().find(|pid| name_of(*pid) == "muster-keeper")
+    }
+
+    /// The process that watches the keeper, if it lives.
+    pub(crate) fn guard(&self) -> Option<Pid> {
+        self.keepers().into_iter().find(|pid| name_of(*pid) == "muster-guard")
+    }
+
+    /// The keeper of the data directory and its guard, as far as they live.
+    pub(crate) fn keepers(&self) -> Vec<Pid> {
         let marker = self.directory.path().as_os_str().as_encoded_bytes();
-        processes().find(|pid| {
+        let ours = processes().filter(|pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            contains(&line, b"__keeper") && contains(&line, marker)
-        })
+            contains(&line, b"__keeper") && contains(&line, marker) && is_alive(pid.as_raw())
+        });
+        ours.collect()
     }
 
     /// What the worker wrote to its log.
@@ -98,9 +122,22 @@ impl Drop for Worker {
     }
 }
 
+fn name_of(pid: Pid) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
 fn launch(scheduler: &Scheduler, flags: &[String], directory: &Path) -> Child {
+    spawn(command(scheduler, flags, directory), directory)
+}
+
+fn spawn(mut command: Command, directory: &Path) -> Child {
     let log = File::options().create(true).append(true).open(directory.join("worker.log")).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_muster-worker"))
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+}
+
+fn command(scheduler: &Scheduler, flags: &[String], directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster-worker"));
+    command
         .arg(format!("--scheduler=http://{}", scheduler.address))
         .args(["--job-heartbeat-interval", "200ms", "--log", "debug,hyper=warn"])
         .arg("--data-dir")
@@ -116,12 +153,8 @@ fn launch(scheduler: &Scheduler, flags: &[String], directory: &Path) -> Child {
             ("LOCAL_RANK", "9"),
             ("SLURM_JOB_ID", "9"),
             ("PET_NNODES", "9"),
-        ])
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().unwrap())
-        .stderr(log)
-        .spawn()
-        .unwrap()
+        ]);
+    command
 }
 
 fn processes() -> impl Iterator<Item = Pid> {

@@ -84,6 +84,7 @@ fn report_kind(kind: muster_protocol::ReportKind) -> ReportKind {
         muster_protocol::ReportKind::Released => ReportKind::Released,
         muster_protocol::ReportKind::Preempted => ReportKind::Preempted,
         muster_protocol::ReportKind::Finished => ReportKind::Finished,
+        muster_protocol::ReportKind::Lost => ReportKind::Lost,
     }
 }
 

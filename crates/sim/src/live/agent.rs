@@ -344,6 +344,7 @@ fn job_report(report: &muster_store::Report) -> JobReport {
         ReportKind::Released => muster_protocol::ReportKind::Released,
         ReportKind::Preempted => muster_protocol::ReportKind::Preempted,
         ReportKind::Finished => muster_protocol::ReportKind::Finished,
+        ReportKind::Lost => muster_protocol::ReportKind::Lost,
     };
     JobReport {
         job_id: report.job.to_string(),

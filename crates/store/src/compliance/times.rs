@@ -73,6 +73,16 @@ pub async fn retry_on_is_obeyed(stage: &Stage) {
     stage.claim().await.unwrap();
     stage.advance(Span::from_secs(31));
     assert_eq!(stage.sweep().await.failed, 1);
+    stage.submit(spec()).await;
+    let job = stage.claim().await.unwrap();
+    let lost = stage.report(&job, ReportKind::Lost).await.unwrap();
+    assert_eq!(
+        lost.status(),
+        Status::Failed,
+        "a worker that says so itself is the same: {:?}",
+        lost.reason()
+    );
+    assert_eq!(stage.report(&job, ReportKind::Lost).await.unwrap(), lost, "and may say it twice");
 }
 
 pub async fn a_deadline_ends_what_waits(stage: &Stage) {

@@ -27,7 +27,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 ids.insert(report.job);
                 match report.kind {
                     ReportKind::Done | ReportKind::Finished => shallow.push(report.job),
-                    ReportKind::Failed | ReportKind::TimedOut | ReportKind::Preempted => {
+                    ReportKind::Failed | ReportKind::TimedOut | ReportKind::Preempted | ReportKind::Lost => {
                         deep.push(report.job);
                     }
                     ReportKind::Released => {}

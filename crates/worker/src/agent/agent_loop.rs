@@ -401,8 +401,8 @@ impl Agent {
         }
     }
 
-    /// The keeper was killed: whatever it ran is gone or will be in a moment, and nobody knows how it
-    /// ended.
+    /// The keeper was killed: whatever it ran is gone, and nobody knows how it ended. Whether a job that was to wait
+    /// for its turn had begun is not known either; one that may run once only is not handed back.
     async fn replace_keeper(&mut self, error: &std::io::Error) -> Result<(), WorkerError> {
         let Some(options) = &self.keeper else { return Ok(()) };
         tracing::error!(error = %error, "lost the keeper, starting another");
@@ -412,14 +412,12 @@ impl Agent {
         let lost = self.held.keeper_keys();
         let queued = self.held.queued_keys();
         for key in lost.into_iter().filter(|key| !jobs.iter().any(|job| job.key == *key)) {
-            let report = if queued.contains(&key) {
+            let once = self.held.get(&key).is_some_and(|held| held.note.once);
+            let report = if queued.contains(&key) && !once {
                 reports::plain(&key, ReportKind::Released, None)
             } else {
-                reports::plain(
-                    &key,
-                    ReportKind::Failed,
-                    Some("the keeper of the process was killed".to_owned()),
-                )
+                let message = "the keeper of the process was killed".to_owned();
+                reports::plain(&key, ReportKind::Lost, Some(message))
             };
             self.held.advance(&key, Stage::Reporting);
             self.ready.push_back(report);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn note() -> Note {
-        Note { attempt: 1, grace_ms: 0, demo: false }
+        Note { attempt: 1, grace_ms: 0, demo: false, once: false }
     }
 
     #[test]

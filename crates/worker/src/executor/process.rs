@@ -44,7 +44,10 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
     {
         return Ok(greeted);
     }
-    let orphans = orphans::kill_orphans(&options.directory);
+    if !keeper::end_former(&options.directory).await {
+        tracing::error!("the keeper that was here before cannot be ended");
+    }
+    let orphans = orphans::kill_orphans(&options.directory).await;
     if orphans > 0 {
         tracing::warn!(count = orphans, "killed processes of jobs whose keeper is gone");
     }

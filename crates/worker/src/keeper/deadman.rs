@@ -7,28 +7,34 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::clock::{boottime_ns, ms};
+use super::guard::Guarded;
 use super::job_directory::remove_empty_directories;
 use super::message::{Key, StopCause};
 use super::outputs::remove_empty;
 use super::signals;
 use super::socket::socket_path;
 use super::stopping::StopWith;
-use super::table::{Life, State, Table};
+use super::table::{Ending, Life, State, Table};
 use crate::attempt_files::checkpoint_directory;
 
 /// The condition variable's clock stands still while the machine sleeps, so deadlines are looked at
-/// this often although each has its own wake-up.
+/// this often although each has its own wake-up. So is the guard, and what has ended without anybody waiting for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Between two kills when the keeper ends, and how many there are at most.
 const KILL_ROUND: Duration = Duration::from_millis(20);
 const KILL_ROUNDS: u32 = 250;
 
 /// Runs until the keeper may end, then removes its socket.
-pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
+pub(super) fn watch(table: &Arc<Table>, directory: &Path, guarded: &Guarded) {
     let mut state = table.lock();
     loop {
         let now = boottime_ns();
-        if state.shutdown {
+        table.stragglers.collect();
+        if state.ending == Ending::NotYet && guarded.is_alone() {
+            eprintln!("keeper: the guard was killed; another keeper takes over when nothing runs here");
+            state.ending = Ending::WhenIdle;
+        }
+        if state.ending == Ending::Now {
             break;
         }
         if signals::terminate_requested() && state.agent.is_none() {
@@ -37,18 +43,17 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
         enforce_timeouts(&mut state, now);
         enforce_fence(&mut state, now);
         carry_on_stops(&mut state, now);
-        if state.agent.is_none() && may_end(&state, now) {
+        if (state.agent.is_none() && may_end(&state, now))
+            || (state.ending == Ending::WhenIdle && is_idle(&state))
+        {
             break;
         }
         if !state.outbox.is_empty() {
             table.outbox.notify_one();
         }
-        let wait = next_deadline(&state, now);
-        state.timer_due_ns = wait.map_or(u64::MAX, |wait| now.saturating_add(wait.as_nanos() as u64));
-        state = match wait {
-            None => table.timer.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(wait) => table.timer.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0,
-        };
+        let wait = next_deadline(&state, now).unwrap_or(LONGEST_WAIT);
+        state.timer_due_ns = now.saturating_add(wait.as_nanos() as u64);
+        state = table.timer.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
     }
     end_processes(table, state);
     remove_empty(directory);
@@ -59,7 +64,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path) {
 
 /// Kills until nothing is left. A slot may be making a process right now, so once is not enough.
 fn end_processes<'a>(table: &'a Table, mut state: MutexGuard<'a, State>) {
-    state.shutdown = true;
+    state.ending = Ending::Now;
     for _ in 0..KILL_ROUNDS {
         state.kill_all();
         if !state.has_processes() {
@@ -124,6 +129,11 @@ fn may_end(state: &State, now: u64) -> bool {
     idle && !state.has_processes() && (state.jobs.is_empty() || leases_over)
 }
 
+/// Whether nothing was started that the agent has not heard the end of.
+fn is_idle(state: &State) -> bool {
+    state.jobs.values().all(|entry| matches!(entry.life, Life::Queued(_)))
+}
+
 /// How long nothing can become due; `None` when only a message can change that.
 fn next_deadline(state: &State, now: u64) -> Option<Duration> {
     let mut earliest = None::<u64>;
@@ -150,11 +160,11 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader};
-    use std::os::unix::process::CommandExt as _;
-    use std::process::{Child, Command, Stdio};
+    use std::io::Read as _;
 
+    use super::super::launch::{self, Surroundings};
     use super::super::message::{AttemptPaths, Files, StartSpec, StopManner, ToKeeper};
+    use super::super::outputs::Handles;
     use super::*;
 
     fn spec(key: &Key) -> StartSpec {
@@ -186,9 +196,9 @@ mod tests {
         state.next_start(0).unwrap();
         drop(state);
 
-        let mut child = listening("trap 'exit 21' INT; echo up; while :; do sleep 1; done");
+        let pid = listening("trap 'exit 21' INT; echo up; while :; do sleep 1; done");
         let before = boottime_ns();
-        table.started(&key, child.id(), Files::default());
+        table.started(&key, pid, Files::default());
         // The agent that ordered it is gone.
         table.lock().agent = None;
         let mut state = table.lock();
@@ -198,16 +208,26 @@ mod tests {
         enforce_timeouts(&mut state, boottime_ns() + ms(3_600_000));
         assert_eq!(state.jobs[&key].stop.as_ref().unwrap().cause, StopCause::Timeout);
         drop(state);
-        assert_eq!(child.wait().unwrap().code(), Some(21));
+        let ended = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid as i32), None).unwrap();
+        assert!(matches!(ended, nix::sys::wait::WaitStatus::Exited(_, 21)), "{ended:?}");
     }
 
-    /// A shell in a group of its own that has set its traps.
-    fn listening(script: &str) -> Child {
-        let mut child =
-            Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "up\n");
-        child
+    /// A shell that has set its traps, started as jobs are: a shell cannot trap what was ignored when it started,
+    /// and whoever runs the tests may ignore signals.
+    fn listening(script: &str) -> u32 {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let stdout = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
+        // What a shell says about those that die is not to break a pipe.
+        let stderr = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+        let handles = Handles { stdout, stderr };
+        let mut spec = spec(&Key { job_id: "job".into(), lease: 1 });
+        spec.argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        let (base_env, result) = (std::env::vars().collect::<Vec<_>>(), Path::new("/dev/null"));
+        let around = Surroundings { base_env: &base_env, handles, result, hostfile: None, mark: None };
+        let pid = launch::spawn(&spec, &around).unwrap();
+        let mut line = [0; 3];
+        reader.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"up\n");
+        pid
     }
 }

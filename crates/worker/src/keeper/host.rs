@@ -4,14 +4,16 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::clock::boottime_ns;
+use super::guard::{self, Guarded, Side};
 use super::outputs::OutputNames;
+use super::stragglers::Stragglers;
 use super::table::Table;
-use super::{connection, deadman, signals, socket};
+use super::{connection, deadman, former, signals, socket};
 
 /// The first argument that makes a program a keeper; the second is the data directory.
 pub const KEEPER_ARGUMENT: &str = "__keeper";
@@ -31,7 +33,7 @@ pub fn run_from_arguments() -> Option<ExitCode> {
     Some(match arguments.next() {
         None => fail("no data directory was given"),
         Some(directory) => match run(directory) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(code) => code,
             Err(error) => fail(&error.to_string()),
         },
     })
@@ -42,26 +44,36 @@ fn fail(what: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn run(directory: OsString) -> io::Result<()> {
+fn run(directory: OsString) -> io::Result<ExitCode> {
     let directory = PathBuf::from(directory);
     // A session of its own: no terminal and no signal of the agent's group reaches the jobs.
     nix::unistd::setsid()?;
-    // Started through a link it would be called after the link.
-    nix::sys::prctl::set_name(c"muster-keeper")?;
     signals::install()?;
+    // Both hold it, so that it is free when both are gone.
+    let _lock = former::lock(&directory)?;
+    match guard::split()? {
+        Side::Guard(code) => Ok(code),
+        Side::Keeper(guarded) => keep(&directory, &guarded).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn keep(directory: &Path, guarded: &Guarded) -> io::Result<()> {
+    // Started through a link it would be called after the link.
+    nix::sys::prctl::set_name(former::KEEPER_NAME)?;
     let first = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let listener = socket::listen(&directory)?;
-    let table = Arc::new(Table::default());
+    let listener = socket::listen(directory)?;
+    let table = Arc::new(Table::new(Stragglers::new(directory)));
     {
         let mut state = table.lock();
         state.linger_ms = FIRST_LINGER_MS;
+        state.mirror = guarded.fence;
         state.agent_gone_at_ns = boottime_ns();
     }
-    let names = Arc::new(OutputNames::new(&directory)?);
+    let names = Arc::new(OutputNames::new(directory)?);
     serve_in_background(&table, &names, first)?;
     let shared = Arc::clone(&table);
     std::thread::Builder::new().name("accept".into()).spawn(move || accept(&shared, &names, &listener))?;
-    deadman::watch(&table, &directory);
+    deadman::watch(&table, directory, guarded);
     Ok(())
 }
 

@@ -1,55 +1,85 @@
 //! Starts one process and waits for its end.
-//!
-//! Guarantee: nothing here forces the standard library off `posix_spawn`: no hook before `exec`, and
-//! the program is always given as a path (a bare name together with a changed `PATH` would fork).
 
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use super::hostfile::{self, Hostfile};
+use super::mark::Mark;
 use super::message::StartSpec;
 use super::outputs::Handles;
+use super::spawn::{self, Plan};
 use crate::results;
 
 /// Where programs are looked for when the job has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Starts the process in a group of its own, or says in words why there is none.
-pub(super) fn spawn(
-    spec: &StartSpec,
-    base_env: &[(String, String)],
-    handles: Handles,
-    result: &Path,
-    hostfile: Option<&Hostfile>,
-) -> Result<Child, String> {
-    let name = spec.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
-    let program = find_program(name, spec, base_env)?;
-    let mut command = Command::new(&program);
-    command
-        .arg0(name)
-        .args(&spec.argv[1..])
-        .env_clear()
-        .envs(base_env.iter().filter(|(name, _)| !spec.unset.contains(name)).map(pair))
-        .envs(spec.env.iter().map(pair))
-        .env(results::VARIABLE, result)
-        .envs(hostfile.map(|file| (hostfile::VARIABLE, file.path())))
-        .current_dir(&spec.cwd)
-        .stdin(Stdio::null())
-        .stdout(handles.stdout)
-        .stderr(handles.stderr)
-        .process_group(0);
-    command.spawn().map_err(|error| explain(&error, name, spec))
+/// What a process finds besides what its job asked for.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    pub(super) base_env: &'a [(String, String)],
+    pub(super) handles: Handles,
+    pub(super) result: &'a Path,
+    pub(super) hostfile: Option<&'a Hostfile>,
+    pub(super) mark: Option<Mark>,
 }
 
-fn pair((name, value): &(String, String)) -> (&str, &str) {
-    (name, value)
+/// Starts the process in a session of its own and returns its number, or says in words why there is none.
+pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, String> {
+    let name = spec.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
+    let program = find_program(name, spec, around.base_env)?;
+    let zero = |what: &str| format!("cannot start {name:?}: {what} has a zero byte in it");
+    let text = |bytes: &[u8], what: &str| CString::new(bytes).map_err(|_| zero(what));
+    let argv = spec.argv.iter().map(|argument| text(argument.as_bytes(), "an argument"));
+    let argv = argv.collect::<Result<Vec<_>, _>>()?;
+    let env = environment(spec, around);
+    let env = env.into_iter().map(|(name, value)| text(&[name, b"=", value].concat(), "the environment"));
+    let env = env.collect::<Result<Vec<_>, _>>()?;
+    let plan = Plan {
+        program: &text(program.as_os_str().as_bytes(), "the program")?,
+        argv: &argv,
+        env: &env,
+        directory: &text(spec.cwd.as_bytes(), "the working directory")?,
+        stdio: [
+            nothing().map_err(|error| format!("cannot open /dev/null: {error}"))?.as_fd(),
+            around.handles.stdout.as_fd(),
+            around.handles.stderr.as_fd(),
+        ],
+        mark: around.mark,
+    };
+    spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
+}
+
+/// What jobs read from; opened once.
+fn nothing() -> io::Result<&'static File> {
+    static NOTHING: OnceLock<File> = OnceLock::new();
+    if let Some(file) = NOTHING.get() {
+        return Ok(file);
+    }
+    let file = File::open("/dev/null")?;
+    Ok(NOTHING.get_or_init(|| file))
+}
+
+/// Of two variables with one name the later counts.
+fn environment<'a>(spec: &'a StartSpec, around: &'a Surroundings<'_>) -> BTreeMap<&'a [u8], &'a [u8]> {
+    let base = around.base_env.iter().filter(|(name, _)| !spec.unset.contains(name));
+    let given = base.chain(&spec.env).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let mut env: BTreeMap<&[u8], &[u8]> = given.collect();
+    env.insert(results::VARIABLE.as_bytes(), around.result.as_os_str().as_bytes());
+    if let Some(file) = around.hostfile {
+        env.insert(hostfile::VARIABLE.as_bytes(), file.path().as_os_str().as_bytes());
+    }
+    env
 }
 
 /// Blocks until the process has ended, and leaves it unreaped: its number stays taken, so signals to its

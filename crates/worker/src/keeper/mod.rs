@@ -8,14 +8,18 @@
 //! Threads, no async: one thread per slot spawns and waits, which is the fastest way to run short
 //! processes. [`table`](self) holds the one lock around what is known of the jobs.
 
+mod children;
 mod clock;
 mod connection;
 mod deadman;
+mod former;
+mod guard;
 mod host;
 mod hostfile;
 mod job_directory;
 mod launch;
 mod leavings;
+mod mark;
 mod message;
 mod notice_file;
 mod outputs;
@@ -24,12 +28,16 @@ mod result_file;
 mod signals;
 mod slots;
 mod socket;
+mod spawn;
 mod stopping;
+mod stragglers;
 mod table;
 
 pub use clock::boottime_ns;
+pub(crate) use former::end_former;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};
 pub use job_directory::remove_empty_directories;
+pub(crate) use mark::{Mark, MarkFamily};
 pub use message::{
     Adopted, AttemptPaths, End, Files, FinishedBy, FromKeeper, Key, MAX_FRAME_BYTES, Outcome, Phase,
     StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,

@@ -86,6 +86,7 @@ struct Output {
 }
 
 /// Handles for one process, each opened for it alone.
+#[derive(Debug)]
 pub(super) struct Handles {
     pub(super) stdout: File,
     pub(super) stderr: File,

@@ -13,9 +13,10 @@ use super::signals::ProcessHandle;
 pub(super) struct Process {
     pub(super) pid: i32,
     parent: i32,
-    group: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
     /// Ticks since boot; with the number it names a process for good.
-    born: u64,
+    pub(super) born: u64,
     /// It has ended and only waits to be collected.
     ended: bool,
 }
@@ -31,6 +32,10 @@ impl ProcessTree {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         Self { processes: pids.filter_map(Process::read).collect() }
+    }
+
+    pub(super) fn into_processes(self) -> impl Iterator<Item = Process> {
+        self.processes.into_iter()
     }
 
     /// The living members of a process group.
@@ -76,7 +81,7 @@ impl ProcessTree {
 }
 
 impl Process {
-    fn read(pid: i32) -> Option<Self> {
+    pub(super) fn read(pid: i32) -> Option<Self> {
         Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -88,6 +93,7 @@ impl Process {
             pid,
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             born: fields.get(19)?.parse().ok()?,
             ended: matches!(fields.first()?.chars().next()?, 'Z' | 'X' | 'x'),
         })
@@ -114,25 +120,19 @@ fn caught(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Whether a group has a living member beside its leader.
-pub(super) fn outlives_its_leader(leader: u32) -> bool {
-    let Ok(leader) = i32::try_from(leader) else { return false };
-    ProcessTree::read().group(leader).iter().any(|process| process.pid != leader)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn process(pid: i32, parent: i32, group: i32) -> Process {
-        Process { pid, parent, group, born: 1, ended: false }
+        Process { pid, parent, group, session: group, born: 1, ended: false }
     }
 
     #[test]
     fn a_program_may_have_any_name() {
-        let stat = "7 (a) S (b) Z 3 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let stat = "7 (a) S (b) Z 3 5 6 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let parsed = Process::parse(7, stat).unwrap();
-        assert_eq!(parsed, Process { pid: 7, parent: 3, group: 5, born: 4711, ended: true });
+        assert_eq!(parsed, Process { pid: 7, parent: 3, group: 5, session: 6, born: 4711, ended: true });
         assert_eq!(Process::parse(7, "7 (cut"), None);
     }
 

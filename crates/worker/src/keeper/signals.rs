@@ -1,12 +1,14 @@
 //! How the keeper treats signals, and how it sends them.
 //!
-//! Guarantee: jobs start with default dispositions. A handler does not survive `exec`, an ignored
-//! signal would, so the keeper handles what it does not want to die of.
+//! Guarantee: jobs start with default dispositions, whatever the keeper was started with. A handler does not
+//! survive `exec`, an ignored signal would, so the keeper handles what it does not want to die of.
 
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
 
 /// The polite signal of jobs that name none.
@@ -39,14 +41,57 @@ extern "C" fn note_terminate(_: libc::c_int) {
 
 extern "C" fn ignore(_: libc::c_int) {}
 
+/// What the keeper handles without doing anything.
+const IGNORED: [Signal; 5] =
+    [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+
 /// A service manager that stops a worker signals all of its processes. The agent decides what becomes
 /// of the jobs; the keeper must live until it has.
+///
+/// Whoever started the worker may have told it to ignore signals, as a shell does for what it runs in the
+/// background. A job must not inherit that: a shell cannot trap what was ignored when it started.
 pub(super) fn install() -> nix::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
-    for signal in [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2] {
+    for signal in 1..=libc::SIGRTMAX() {
+        restore_if_ignored(signal);
+    }
+    for signal in IGNORED {
         handle(signal, ignore)?;
     }
     handle(Signal::SIGTERM, note_terminate)
+}
+
+/// The standard library ignores SIGPIPE for its own sake.
+fn restore_if_ignored(signal: libc::c_int) {
+    #[expect(unsafe_code, reason = "the safe wrapper does not know real-time signals")]
+    // SAFETY: the structure is valid when it is all zeros, which is the default disposition and no flags.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let known = libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0;
+        if known && signal != libc::SIGPIPE && now.sa_sigaction == libc::SIG_IGN {
+            libc::sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut());
+        }
+    }
+}
+
+/// Gives a new process, before it has its program, default dispositions and an empty mask.
+///
+/// # Safety
+///
+/// Only for a process that has one thread; it calls nothing but the system.
+#[expect(unsafe_code, reason = "only bare calls of the system are allowed before exec")]
+pub(super) unsafe fn restore_in_child() {
+    // SAFETY: structure and set are valid when they are all zeros: default disposition, no flags, no signal.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        for signal in
+            IGNORED.map(|signal| signal as libc::c_int).into_iter().chain([TERMINATE, libc::SIGPIPE])
+        {
+            libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+        }
+        let none: libc::sigset_t = std::mem::zeroed();
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
 }
 
 fn handle(signal: Signal, handler: extern "C" fn(libc::c_int)) -> nix::Result<()> {
@@ -106,6 +151,14 @@ impl ProcessHandle {
         #[expect(unsafe_code, reason = "the descriptor comes from a raw call")]
         // SAFETY: the call has just returned it, and nobody else has it.
         Self(fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Waits until the process has ended, but no longer than this. Without a handle the time must do.
+    pub(super) fn wait(&self, at_most: Duration) {
+        let Some(fd) = &self.0 else { return std::thread::sleep(at_most.min(Duration::from_millis(100))) };
+        let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
+        // A wait that ends early is followed by another.
+        let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout);
     }
 
     /// Signals the process, unless it has ended. Without a handle its number must do.

@@ -4,22 +4,28 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use muster_protocol::SignalScope;
+use nix::libc;
+
 use super::clock::boottime_ns;
 use super::hostfile::Hostfile;
-use super::message::{End, Files, Key, Outcome, StartSpec};
+use super::launch::{self, Surroundings};
+use super::leavings;
+use super::message::{End, Files, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
+use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
+use super::stragglers::Origin;
 use super::table::{Table, elapsed_us};
-use super::{launch, leavings, process_tree};
 
 /// A slot's thread only spawns and waits.
 const STACK_BYTES: usize = 256 * 1024;
-/// How often the rest of a group is looked for that was told to stop and has lost its leader.
-const GROUP_ROUND: Duration = Duration::from_millis(20);
+/// How often those are looked for that were told to stop and have lost their leader.
+const OTHERS_ROUND: Duration = Duration::from_millis(20);
 
 /// The files of the attempt that a slot runs, and those that it keeps for the next.
 #[derive(Debug, Default)]
@@ -61,9 +67,9 @@ fn serve(table: &Table, names: &OutputNames) {
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
         let directory = table.directories.prepare(&spec.paths.checkpoint_dir);
-        let spawned = directory.and_then(|()| prepare(&spec, &base_env, &mut slot, names));
+        let spawned = directory.and_then(|()| prepare(table, &spec, &base_env, &mut slot, names));
         let (outcome, announced) = match spawned {
-            Ok(child) => run(table, &spec.key, child, slot.outputs.paths()),
+            Ok(origin) => run(table, &origin, slot.outputs.paths()),
             Err(reason) => (Outcome::NotStarted(reason), false),
         };
         slot.hostfile = None;
@@ -115,37 +121,60 @@ fn take(table: &Table) -> Option<Taken> {
 }
 
 fn prepare(
+    table: &Table,
     spec: &StartSpec,
     base_env: &[(String, String)],
     slot: &mut SlotFiles,
     names: &OutputNames,
-) -> Result<Child, String> {
+) -> Result<Origin, String> {
     let handles = slot.outputs.open(names)?;
     slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
-    launch::spawn(spec, base_env, handles, slot.result.prepare(names)?, slot.hostfile.as_ref())
+    let (result, hostfile) = (slot.result.prepare(names)?, slot.hostfile.as_ref());
+    let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
+    let pid = launch::spawn(spec, &Surroundings { base_env, handles, result, hostfile, mark })?;
+    Ok(Origin::new(spec.key.clone(), pid, mark, since_ns))
 }
 
-/// Waits for the end of a process. Also says whether the agent has heard of the start.
-fn run(table: &Table, key: &Key, mut child: Child, files: Files) -> (Outcome, bool) {
-    let pid = child.id();
-    table.started(key, pid, files);
-    launch::wait_for_end(pid);
-    await_the_group(table, key, pid);
-    table.reap(key, pid, || reap(&mut child))
+/// Waits for the end of a process and of everything that it has started. Also says whether the agent has heard of
+/// the start.
+fn run(table: &Table, origin: &Origin, files: Files) -> (Outcome, bool) {
+    table.started(&origin.key, origin.leader.unsigned_abs(), files);
+    launch::wait_for_end(origin.leader.unsigned_abs());
+    await_the_others(table, origin);
+    let ended = table.reap(&origin.key, origin.leader.unsigned_abs(), || reap(origin.leader));
+    table.stragglers.end(origin, || table.other_leaders(origin));
+    ended
 }
 
-/// A group that was told to stop has its time to the end, even if the leader took less: a shell dies of a signal
+/// Those that were told to stop have their time to the end, even if the leader took less: a shell dies of a signal
 /// at once, and the program behind it may just be saving what it has.
-fn await_the_group(table: &Table, key: &Key, leader: u32) {
-    while table.spares_the_group(key) && process_tree::outlives_its_leader(leader) {
-        std::thread::sleep(GROUP_ROUND);
+fn await_the_others(table: &Table, origin: &Origin) {
+    while let Some(scope) = table.spared_after_the_leader(&origin.key) {
+        let was_told = |process: &Process| match scope {
+            SignalScope::Leader => false,
+            SignalScope::Group => process.group == origin.leader,
+            SignalScope::Descendants | SignalScope::All => true,
+        };
+        if !table.stragglers.has_left(origin, &table.other_leaders(origin), was_told) {
+            return;
+        }
+        std::thread::sleep(OTHERS_ROUND);
     }
 }
 
-fn reap(child: &mut Child) -> Outcome {
-    match child.wait() {
-        Ok(status) => outcome(status),
-        Err(error) => Outcome::NotStarted(format!("the end of the process was missed: {error}")),
+/// By bare calls: the safe wrapper does not know real-time signals.
+fn reap(leader: i32) -> Outcome {
+    let mut status = 0;
+    loop {
+        #[expect(unsafe_code, reason = "the safe wrapper takes an end by a real-time signal for a mistake")]
+        // SAFETY: the call writes the number it is given and nothing else of ours.
+        if unsafe { libc::waitpid(leader, &raw mut status, 0) } == leader {
+            return outcome(ExitStatus::from_raw(status));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Outcome::NotStarted(format!("the end of the process was missed: {error}"));
+        }
     }
 }
 

@@ -144,8 +144,8 @@ impl Stop {
         }
     }
 
-    /// Whether what is left of the group may go on after its leader: it was asked too, and has the same time.
-    pub(super) fn spares_the_group(&self, now_ns: u64) -> bool {
+    /// Whether those that were asked too may go on after the leader: they have the same time.
+    pub(super) fn spares_the_others(&self, now_ns: u64) -> bool {
         self.scope != SignalScope::Leader && !self.killed && now_ns < self.kill_at_ns
     }
 }
@@ -226,7 +226,8 @@ fn addressees(tree: &ProcessTree, leader: u32, scope: SignalScope) -> Vec<Proces
     }
 }
 
-/// The group as a whole; and what has left the group, where the job said that this is part of it.
+/// The group as a whole; and what has left the group, where that was told to stop too. The rest follows when the
+/// leader has ended.
 fn kill(leader: u32, scope: SignalScope) {
     if matches!(scope, SignalScope::Descendants | SignalScope::All) {
         let tree = ProcessTree::read();

@@ -141,7 +141,7 @@ fn the_scope_says_who_is_asked() {
     narrow.ask(script.leader(), 0);
     assert_eq!(script.line(), "leader");
     assert_eq!(narrow.due_ns(), Some(30 * SECOND), "the leader looks after the others");
-    assert!(!narrow.spares_the_group(0));
+    assert!(!narrow.spares_the_others(0));
     drop(script);
 
     let mut script = Script::start(text, 2);
@@ -151,7 +151,7 @@ fn the_scope_says_who_is_asked() {
     assert_eq!(below.due_ns(), Some(25 * SECOND), "the leader has not had it");
     below.enforce(script.leader(), 26 * SECOND);
     assert_eq!(script.line(), "leader");
-    assert!(below.spares_the_group(0) && !below.spares_the_group(31 * SECOND));
+    assert!(below.spares_the_others(0) && !below.spares_the_others(31 * SECOND));
 }
 
 #[test]

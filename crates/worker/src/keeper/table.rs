@@ -9,17 +9,22 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use muster_protocol::SignalScope;
+
 use super::clock::{boottime_ns, ms};
 use super::deadman::polite_at;
+use super::guard::FenceMirror;
 use super::job_directory::JobDirectories;
 use super::message::{
     Adopted, AttemptPaths, End, Files, FromKeeper, Key, Outcome, Phase, StartSpec, StopManner, StopSpec,
     ToKeeper,
 };
 use super::stopping::{Stop, StopWith, Words};
+use super::stragglers::{Origin, Stragglers};
 use super::{notice_file, signals};
 
-/// The one lock, the three things that threads wait for, and the directories of jobs, which have a lock of their own.
+/// The one lock, the three things that threads wait for, and what has locks of its own: the directories of jobs and
+/// what jobs leave behind.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     state: Mutex<State>,
@@ -30,6 +35,7 @@ pub(super) struct Table {
     /// A deadline may have moved.
     pub(super) timer: Condvar,
     pub(super) directories: JobDirectories,
+    pub(super) stragglers: Stragglers,
 }
 
 /// The job table itself.
@@ -51,11 +57,23 @@ pub(super) struct State {
     pub(super) threads: u32,
     pub(super) idle_threads: u32,
     pub(super) fence: Option<Fence>,
+    /// Where the guard sees the fence.
+    pub(super) mirror: FenceMirror,
     pub(super) linger_ms: u64,
-    pub(super) shutdown: bool,
+    pub(super) ending: Ending,
     /// When the deadlines are looked at next; only what is due earlier needs a wake-up.
     pub(super) timer_due_ns: u64,
     pub(super) timer_stale: bool,
+}
+
+/// Whether the keeper is about to end. Nothing starts once it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Ending {
+    #[default]
+    NotYet,
+    /// When nothing runs any more.
+    WhenIdle,
+    Now,
 }
 
 /// The time beyond which no job may live.
@@ -94,6 +112,10 @@ pub(super) enum Life {
 }
 
 impl Table {
+    pub(super) fn new(stragglers: Stragglers) -> Self {
+        Self { stragglers, ..Self::default() }
+    }
+
     /// A panic of another thread leaves the table whole: every change is made by one of its methods.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -170,11 +192,21 @@ impl Table {
         self.lock().jobs.get(key).is_some_and(|entry| entry.stop.is_some())
     }
 
-    /// Whether the group of a job may go on although its leader has ended.
-    pub(super) fn spares_the_group(&self, key: &Key) -> bool {
+    /// Which processes of a job, in terms of who was told to stop, may go on although its leader has ended.
+    pub(super) fn spared_after_the_leader(&self, key: &Key) -> Option<SignalScope> {
         let state = self.lock();
-        let stop = state.jobs.get(key).and_then(|entry| entry.stop.as_ref());
-        !state.shutdown && stop.is_some_and(|stop| stop.spares_the_group(boottime_ns()))
+        let stop = state.jobs.get(key)?.stop.as_ref()?;
+        (state.ending != Ending::Now && stop.spares_the_others(boottime_ns())).then_some(stop.scope)
+    }
+
+    /// The processes that were started for other attempts.
+    pub(super) fn other_leaders(&self, origin: &Origin) -> Vec<i32> {
+        let state = self.lock();
+        let running = state.jobs.values().filter_map(|entry| match entry.life {
+            Life::Running { pid, .. } => i32::try_from(pid).ok(),
+            Life::Queued(_) | Life::Starting | Life::Ended(_) => None,
+        });
+        running.filter(|leader| *leader != origin.leader).collect()
     }
 
     /// Whether there is another attempt of the same job here that may have a process.
@@ -193,7 +225,7 @@ impl Table {
         }
         state.end(key, end);
         self.outbox.notify_one();
-        if state.agent.is_none() || state.shutdown {
+        if state.agent.is_none() || state.ending != Ending::NotYet {
             self.timer.notify_one();
         }
     }
@@ -218,6 +250,7 @@ impl State {
             ToKeeper::Withdraw { key } => self.withdraw(&key, None),
             ToKeeper::Fence { deadline_ns, ttl_ms } => {
                 self.fence = Some(Fence { deadline_ns, ttl_ms });
+                self.mirror.show(deadline_ns);
                 self.timer_stale |= deadline_ns < self.timer_due_ns;
             }
             ToKeeper::Forget { keys } => {
@@ -230,7 +263,7 @@ impl State {
                 }
             }
             ToKeeper::Shutdown => {
-                self.shutdown = true;
+                self.ending = Ending::Now;
                 self.timer_stale = true;
             }
         }
@@ -339,7 +372,7 @@ impl State {
     /// Takes the next job for a slot, if one may start now.
     pub(super) fn next_start(&mut self, now_ns: u64) -> Option<Box<StartSpec>> {
         let fenced = self.fence.is_some_and(|fence| now_ns >= fence.deadline_ns);
-        if self.agent.is_none() || fenced || self.shutdown {
+        if self.agent.is_none() || fenced || self.ending != Ending::NotYet {
             return None;
         }
         let key = self.queue.pop_front()?;

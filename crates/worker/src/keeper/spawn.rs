@@ -1,0 +1,126 @@
+//! Makes a process, as `posix_spawn` does: the new process borrows the memory of the thread that makes it, which
+//! stands still until the program has replaced it.
+//!
+//! The C library's own does not set limits or the signal on a parent's death, and asks the system about every
+//! signal there is, twice, for each process. Here it is known which signals the keeper handles.
+//!
+//! Guarantees: the program starts with default dispositions, no blocked signal and no descriptor but the three it
+//! is given; in a session of its own; marked; and it is killed when the thread that made it ends.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::ptr;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
+
+use super::mark::Mark;
+use super::signals;
+
+/// A few frames of the C library's thinnest functions.
+const STACK_BYTES: usize = 64 * 1024;
+/// What the system asks of the start of a stack.
+const STACK_ALIGNMENT: usize = 16;
+
+/// A program and what it is to find.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) program: &'a CStr,
+    pub(super) argv: &'a [CString],
+    /// Each as `NAME=value`.
+    pub(super) env: &'a [CString],
+    pub(super) directory: &'a CStr,
+    /// None of them is one of the first three descriptors.
+    pub(super) stdio: [BorrowedFd<'a>; 3],
+    pub(super) mark: Option<Mark>,
+}
+
+/// What the new process reads, and where it says why there is no program. Plain values: it may not allocate.
+#[repr(C)]
+struct Orders {
+    program: *const c_char,
+    argv: *const *const c_char,
+    env: *const *const c_char,
+    directory: *const c_char,
+    stdio: [c_int; 3],
+    limit: Option<libc::rlimit>,
+    failed: c_int,
+}
+
+/// Starts the program and returns the number of its process.
+pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
+    let (argv, env) = (pointers(plan.argv), pointers(plan.env));
+    let mut orders = Orders {
+        program: plan.program.as_ptr(),
+        argv: argv.as_ptr(),
+        env: env.as_ptr(),
+        directory: plan.directory.as_ptr(),
+        stdio: plan.stdio.map(|fd| fd.as_raw_fd()),
+        limit: plan.mark.map(Mark::as_limit),
+        failed: 0,
+    };
+    let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
+    let top = stack.as_mut_ptr().wrapping_add(STACK_BYTES);
+    let top = top.wrapping_sub(top.addr() % STACK_ALIGNMENT);
+    // A handler of ours must not run in the other process, whose memory is ours.
+    let mut before = SigSet::empty();
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    #[expect(
+        unsafe_code,
+        reason = "no safe wrapper makes a process that shares memory until it has its program"
+    )]
+    // SAFETY: this thread stands still until the other process has its program or has ended, so that stack and orders
+    // outlive its use of them. The function it runs keeps to what is allowed there.
+    let pid = unsafe { libc::clone(become_program, top.cast(), flags, (&raw mut orders).cast()) };
+    let refused = io::Error::last_os_error();
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+    drop(stack);
+    let Ok(number) = u32::try_from(pid) else { return Err(refused) };
+    #[expect(
+        unsafe_code,
+        reason = "the value was written by another process, which the compiler does not see"
+    )]
+    // SAFETY: the place is ours and initialised; the other process no longer has it.
+    let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
+    if failed == 0 {
+        return Ok(number);
+    }
+    while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
+    Err(io::Error::from_raw_os_error(failed))
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Runs in the new process, on its own stack and in the memory of the keeper: calls nothing but the system.
+extern "C" fn become_program(orders: *mut c_void) -> c_int {
+    let orders = orders.cast::<Orders>();
+    #[expect(unsafe_code, reason = "between clone and exec only bare calls of the system are allowed")]
+    // SAFETY: the orders are valid and nobody else's until this process has its program. Every function called here
+    // may be called in a signal handler, so that none of them waits for a lock that a thread of the keeper holds.
+    unsafe {
+        signals::restore_in_child();
+        libc::setsid();
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if let Some(limit) = &(*orders).limit {
+            libc::setrlimit(libc::RLIMIT_RTTIME, limit);
+        }
+        for (target, source) in (0..).zip((*orders).stdio) {
+            if libc::dup2(source, target) < 0 {
+                (*orders).failed = Errno::last_raw();
+                libc::_exit(127);
+            }
+        }
+        if libc::chdir((*orders).directory) == 0 {
+            libc::execve((*orders).program, (*orders).argv, (*orders).env);
+        }
+        (*orders).failed = Errno::last_raw();
+        libc::_exit(127)
+    }
+}
