@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up test soak bench lint docs man report clean
+.PHONY: help up test soak chaos bench lint docs man report clean
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -27,6 +27,11 @@ test: compiler ## Everything: formatting, lints, unit, store, end-to-end and sch
 
 soak: compiler ## Simulate clusters that go wrong for SOAK (10m), or the one of MUSTER_SIM_SEED; stops at a broken promise
 	cargo run --locked --package muster-sim --example soak -- $(or $(SOAK),10m)
+
+chaos: compiler ## Kill and freeze everything under load: CHAOS (20m) at the most, KILLS (500), SEED; tells broken promises
+	scripts/install-test-deps
+	cargo build --locked --workspace --bins
+	cargo run --locked --package muster-tests --example chaos -- --for $(or $(CHAOS),20m) --kills $(or $(KILLS),500) $(if $(SEED),--seed $(SEED))
 
 bench: compiler ## Measure the real binaries beside the limits of this machine; adds a line to docs/bench-history.csv
 	cargo build --release --locked --workspace --bins

@@ -10,6 +10,7 @@
 )]
 
 mod api;
+pub mod chaos;
 mod gangs;
 mod http;
 mod process;

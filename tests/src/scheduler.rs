@@ -1,7 +1,8 @@
 //! A real `muster-scheduler` process on a free port.
 
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use muster_pg_testkit::PortLease;
 use nix::sys::signal::Signal;
@@ -63,6 +64,22 @@ impl Scheduler {
     pub fn restart(&mut self) {
         self.process = launch(&self.backing, self.port.port(), &self.settings);
         self.await_ready();
+    }
+
+    /// Starts again as a supervisor does: anew whenever it ends, until it is ready. False when it never was.
+    pub fn supervise(&mut self, bound: Duration) -> bool {
+        let deadline = Instant::now() + bound;
+        while Instant::now() < deadline {
+            if self.process.ended().is_some() {
+                self.process = launch(&self.backing, self.port.port(), &self.settings);
+            }
+            let answer = self.http().request("GET", "/readyz").try_send();
+            if answer.is_ok_and(|response| response.status == 200) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        false
     }
 
     /// The same with other settings.

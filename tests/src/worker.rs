@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::process::{Process, binary};
 use crate::scheduler::{Scheduler, Settings};
-use crate::wait::eventually;
+use crate::wait::{eventually, until};
 
 /// How a worker is started.
 #[derive(Debug, Clone)]
@@ -93,11 +93,31 @@ impl Worker {
 
     /// Kills the process that holds the jobs; false when there is none at the moment.
     pub fn kill9_keeper(&self) -> bool {
+        self.signal_keeper(Signal::SIGKILL)
+    }
+
+    /// Signals the process that holds the jobs; false when there is none at the moment.
+    pub fn signal_keeper(&self, signal: Signal) -> bool {
         let keepers = processes_of(self.directory.path()).into_iter().filter(|pid| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.trim_end() == "muster-keeper"
         });
-        keepers.filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()).count() > 0
+        keepers.filter(|pid| kill(Pid::from_raw(*pid), signal).is_ok()).count() > 0
+    }
+
+    /// Signals everything that runs on this worker's machine: the agent, the keeper and all that jobs have started.
+    pub fn signal_machine(&self, signal: Signal) {
+        for pid in processes_of(self.directory.path()) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// Ends the worker's machine, as a power cut does: nothing of it is left.
+    pub fn kill9_machine(&mut self) {
+        until("everything on the machine has ended", Duration::from_secs(20), || {
+            self.signal_machine(Signal::SIGKILL);
+            !self.process.is_alive() && processes_of(self.directory.path()).is_empty()
+        });
     }
 
     /// Asks for a polite end and waits for it.

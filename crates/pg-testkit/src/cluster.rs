@@ -147,6 +147,19 @@ impl Postgres {
         self.end(Signal::SIGKILL);
     }
 
+    /// Sends a signal to every process of the server.
+    pub fn signal_all(&self, signal: Signal) {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for entry in entries {
+            let of_server =
+                fs::read_link(entry.path().join("cwd")).is_ok_and(|directory| directory == self.data);
+            let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+            if let Some(pid) = pid.filter(|_| of_server) {
+                let _ = kill(Pid::from_raw(pid), signal);
+            }
+        }
+    }
+
     /// Starts a stopped server on the same data and port; one that still runs is stopped first.
     pub fn restart(&self) {
         if self.is_running() {

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use muster_tests::chaos::ledger::Ledger;
 use muster_tests::{Backing, Gang, Scheduler, Settings, StoreKind, Worker, WorkerSettings, until};
 use serde_json::{Value, json};
-
-use crate::ledger::Ledger;
 
 const BOUND: Duration = Duration::from_secs(60);
 

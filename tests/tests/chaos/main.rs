@@ -10,21 +10,19 @@
     reason = "test code, outside of the test functions that run it"
 )]
 
-mod checker;
 mod faults;
 mod gang_crashes;
-mod ledger;
-mod load;
 
 use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use muster_tests::chaos::checker::{self, Observer};
+use muster_tests::chaos::is_final;
+use muster_tests::chaos::ledger::Ledger;
+use muster_tests::chaos::load::{Load, Mix};
 use muster_tests::{Backing, Postgres, Scheduler, Settings, StoreKind, Worker, WorkerSettings, until};
 
-use crate::checker::Observer;
 use crate::faults::Victims;
-use crate::ledger::Ledger;
-use crate::load::Load;
 
 fn number_from(variable: &str) -> Option<u64> {
     env::var(variable)
@@ -47,8 +45,8 @@ fn survive(name: &str, cluster: Option<Postgres>, backing: &Backing) {
         let settings = WorkerSettings::new(id, 4).set("job-heartbeat-interval", "500ms");
         Worker::start(&scheduler, settings)
     });
-    let observer = Observer::start(scheduler.http());
-    let load = Load::start(scheduler.http(), &ledger, seed);
+    let observer = Observer::start(vec![scheduler.http()]);
+    let load = Load::start(&[scheduler.http()], &ledger, seed, Mix::default());
     let mut victims = Victims { scheduler, workers: workers.into(), cluster };
     let deeds = faults::commit(&mut victims, seed, length);
     println!("{}", deeds.join("\n"));
@@ -63,10 +61,6 @@ fn survive(name: &str, cluster: Option<Postgres>, backing: &Backing) {
     victims.scheduler.restart();
     let offences = checker::compare(&victims.scheduler.jobs(), &acknowledged, &seen, &ledger.read());
     assert!(offences.is_empty(), "seed {seed}:\n{}", offences.join("\n"));
-}
-
-fn is_final(status: &str) -> bool {
-    matches!(status, "done" | "failed" | "cancelled")
 }
 
 #[test]

@@ -6,29 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use muster_tests::{Http, id_of};
 use serde_json::Value;
 
-use crate::is_final;
-use crate::ledger::Entry;
-use crate::load::Submitted;
+use super::is_final;
+use super::ledger::Entry;
+use super::load::Submitted;
+use crate::{Http, id_of};
 
 /// What never changes once a job has ended.
-type Ending = (Value, Value, Value, Value);
+pub type Ending = (Value, Value, Value, Value);
 
 /// Watches the jobs all the while and remembers how each was first seen to have ended.
-pub(crate) struct Observer {
+#[derive(Debug)]
+pub struct Observer {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeMap<String, Ending>>,
 }
 
 impl Observer {
-    pub(crate) fn start(http: Http) -> Self {
+    pub fn start(schedulers: Vec<Http>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let mut seen = BTreeMap::new();
-            while !stopped.load(Ordering::Relaxed) {
+            for http in schedulers.into_iter().cycle() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
                 for job in read_jobs(http) {
                     if is_final(job["status"].as_str().unwrap_or_default()) {
                         seen.entry(id_of(&job)).or_insert_with(|| ending(&job));
@@ -41,9 +45,9 @@ impl Observer {
         Self { stop, thread }
     }
 
-    pub(crate) fn stop(self) -> BTreeMap<String, Ending> {
+    pub fn stop(self) -> BTreeMap<String, Ending> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
+        self.thread.join().expect("the observer only reads")
     }
 }
 
@@ -57,21 +61,30 @@ fn ending(job: &Value) -> Ending {
 }
 
 /// Every way in which the accounts disagree.
-pub(crate) fn compare(
+pub fn compare(
     jobs: &[Value],
     acknowledged: &[Submitted],
     seen: &BTreeMap<String, Ending>,
     ledger: &[Entry],
 ) -> Vec<String> {
     let store: BTreeMap<String, &Value> = jobs.iter().map(|job| (id_of(job), job)).collect();
+    let mut of_job: BTreeMap<&str, Vec<(usize, &Entry)>> = BTreeMap::new();
+    for (position, entry) in ledger.iter().enumerate() {
+        of_job.entry(&entry.job).or_default().push((position, entry));
+    }
     let mut offences = Vec::new();
     offences.extend(lost_or_doubled(&store, acknowledged));
     offences.extend(changed_endings(&store, seen));
     offences.extend(double_starts(ledger));
-    offences.extend(false_ends(&store, acknowledged, ledger));
-    offences.extend(wrong_order(acknowledged, ledger));
+    offences.extend(false_ends(&store, acknowledged, &of_job));
+    offences.extend(wrong_order(acknowledged, &of_job));
+    offences.extend(torn_rounds(ledger));
+    offences.extend(bad_checkpoints(ledger));
     offences
 }
+
+/// The lines of each job, with their places in the ledger.
+type Lines<'l> = BTreeMap<&'l str, Vec<(usize, &'l Entry)>>;
 
 /// Nothing acknowledged is lost, and a repeated submit has made no second job.
 fn lost_or_doubled(store: &BTreeMap<String, &Value>, acknowledged: &[Submitted]) -> Vec<String> {
@@ -81,12 +94,12 @@ fn lost_or_doubled(store: &BTreeMap<String, &Value>, acknowledged: &[Submitted])
         *names.entry(job["name"].as_str().unwrap_or_default()).or_default() += 1;
     }
     for submitted in acknowledged {
-        if !store.contains_key(&submitted.id) {
+        if !submitted.jobs().iter().all(|id| store.contains_key(id)) {
             offences.push(format!("lost: {submitted:?}"));
         }
         let count = names.get(submitted.name.as_str()).copied().unwrap_or_default();
-        if count > 1 {
-            offences.push(format!("{count} jobs were made of one submit: {submitted:?}"));
+        if count > submitted.jobs().len() {
+            offences.push(format!("several jobs were made of one submit: {count} of {submitted:?}"));
         }
     }
     offences
@@ -115,13 +128,17 @@ fn double_starts(ledger: &[Entry]) -> Vec<String> {
     offences
 }
 
-/// A job that is done ran to its end under its last lease and never again; a failed one used its attempts.
-fn false_ends(store: &BTreeMap<String, &Value>, acknowledged: &[Submitted], ledger: &[Entry]) -> Vec<String> {
+/// A job that is done ran to its end under its last lease and never again; only one that fails by itself has failed.
+fn false_ends(
+    store: &BTreeMap<String, &Value>,
+    acknowledged: &[Submitted],
+    lines: &Lines<'_>,
+) -> Vec<String> {
     let mut offences = Vec::new();
-    for submitted in acknowledged {
-        let Some(job) = store.get(&submitted.id) else { continue };
+    for (submitted, id) in acknowledged.iter().flat_map(|one| one.jobs().iter().map(move |id| (one, id))) {
+        let Some(job) = store.get(id) else { continue };
         let lease = job["lease"].as_u64().unwrap_or_default();
-        let of_job = || ledger.iter().filter(|entry| entry.job == submitted.id);
+        let of_job = || lines.get(id.as_str()).into_iter().flatten().map(|(_, entry)| entry);
         let ended = of_job().any(|entry| entry.word == "end" && entry.lease == lease);
         let later = of_job().any(|entry| entry.lease > lease);
         let expected = if submitted.fails { "failed" } else { "done" };
@@ -139,24 +156,56 @@ fn false_ends(store: &BTreeMap<String, &Value>, acknowledged: &[Submitted], ledg
 }
 
 /// No job started before what it depends on had ended.
-fn wrong_order(acknowledged: &[Submitted], ledger: &[Entry]) -> Vec<String> {
-    let position =
-        |word: &str, job: &str| ledger.iter().position(|entry| entry.word == word && entry.job == job);
+fn wrong_order(acknowledged: &[Submitted], lines: &Lines<'_>) -> Vec<String> {
+    let position = |word: &str, job: &str| {
+        let mut of_job = lines.get(job).into_iter().flatten();
+        of_job.find(|(_, entry)| entry.word == word).map(|(position, _)| *position)
+    };
     let mut offences = Vec::new();
     for submitted in acknowledged {
         let Some(start) = position("start", &submitted.id) else { continue };
         for dependency in &submitted.depends_on {
             if position("end", dependency).is_none_or(|end| end > start) {
-                offences.push(format!("started before {dependency} had ended: {submitted:?}"));
+                offences
+                    .push(format!("started before its dependency had ended: {dependency}, {submitted:?}"));
             }
         }
     }
     offences
 }
 
+/// No task works on while another of its round has not started: where one came to its end, all have started before.
+fn torn_rounds(ledger: &[Entry]) -> Vec<String> {
+    let mut started: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
+    let mut offences = Vec::new();
+    for entry in ledger {
+        let Some(task) = &entry.task else { continue };
+        let round = started.entry((&task.gang, task.round)).or_default();
+        match entry.word.as_str() {
+            "start" => {
+                round.insert(task.index);
+            }
+            "end" if round.len() < task.size as usize => {
+                offences.push(format!(
+                    "a task ended before all of its round had started: only {round:?}, {entry:?}"
+                ));
+            }
+            _ => {}
+        }
+    }
+    offences
+}
+
+/// What a job finds as its checkpoint is exact, and not older than what was acknowledged.
+fn bad_checkpoints(ledger: &[Entry]) -> Vec<String> {
+    let bad = ledger.iter().filter(|entry| matches!(entry.word.as_str(), "corrupt" | "stale"));
+    bad.map(|entry| format!("a checkpoint is {}: {entry:?}", entry.word)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chaos::ledger::Task;
     use serde_json::json;
 
     fn job(id: &str, lease: u64, status: &str) -> Value {
@@ -165,13 +214,26 @@ mod tests {
 
     fn submitted(id: &str, depends_on: &[&str]) -> Submitted {
         let depends_on = depends_on.iter().map(ToString::to_string).collect();
-        Submitted { id: id.into(), name: id.into(), depends_on, fails: false }
+        Submitted {
+            id: id.into(),
+            name: id.into(),
+            depends_on,
+            fails: false,
+            tasks: Vec::new(),
+            checkpoints: None,
+        }
     }
 
     fn ledger(lines: &[(&str, &str, u64)]) -> Vec<Entry> {
         lines
             .iter()
-            .map(|(word, job, lease)| Entry { word: (*word).into(), job: (*job).into(), lease: *lease })
+            .map(|(word, job, lease)| Entry {
+                word: (*word).into(),
+                job: (*job).into(),
+                lease: *lease,
+                at: 0,
+                task: None,
+            })
             .collect()
     }
 
@@ -197,13 +259,31 @@ mod tests {
         finds("lost", &[], asked, &RAN);
         let mut twin = job("b", 1, "done");
         twin["name"] = json!("a");
-        finds("2 jobs were made", &[done.clone(), twin], asked, &RAN);
+        finds("several jobs were made", &[done.clone(), twin], asked, &RAN);
         finds("an end has changed", &[job("a", 1, "pending")], asked, &RAN);
         finds("started twice", stored, asked, &[("start", "a", 1), ("start", "a", 1), ("end", "a", 1)]);
         finds("two processes", stored, asked, &[("overlap", "a", 1), ("start", "a", 1), ("end", "a", 1)]);
         finds("never ran to the end", stored, asked, &[("start", "a", 1)]);
         finds("later lease", stored, asked, &[("start", "a", 1), ("end", "a", 1), ("start", "a", 2)]);
+        finds("checkpoint is stale", stored, asked, &[RAN[0], ("stale", "a", 1), RAN[1]]);
         finds("done was expected", &[job("a", 1, "failed")], asked, &RAN);
+    }
+
+    #[test]
+    fn a_task_that_ends_before_another_of_its_round_has_started_is_found() {
+        let line = |word: &str, index, round| Entry {
+            word: word.into(),
+            job: format!("t{index}"),
+            lease: round,
+            at: 0,
+            task: Some(Task { gang: "g".into(), round, index, size: 2 }),
+        };
+        let whole = [line("start", 0, 1), line("start", 1, 1), line("end", 0, 1), line("end", 1, 1)];
+        assert!(torn_rounds(&whole).is_empty());
+        let stopped = [line("start", 0, 1), line("start", 0, 2), line("start", 1, 2), line("end", 0, 2)];
+        assert!(torn_rounds(&stopped).is_empty(), "a round in which nobody came to the end may be torn");
+        let torn = [line("start", 0, 1), line("start", 1, 2), line("end", 0, 1), line("start", 1, 1)];
+        assert_eq!(torn_rounds(&torn).len(), 1);
     }
 
     #[test]
