@@ -76,7 +76,7 @@ CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key 
 -- The indexes below hold unfinished jobs only, but for the last one.
 CREATE INDEX jobs_pending ON jobs (shape, rank, seq) INCLUDE (gang_id, queue) WHERE status = 'pending';
 CREATE INDEX jobs_pinned ON jobs (seq) WHERE pinned;
-CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held');
+CREATE INDEX jobs_waiting ON jobs (status, queue) WHERE status IN ('blocked', 'preempted', 'delayed', 'held', 'finished');
 CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
 CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)
     WHERE concurrency_key IS NOT NULL AND status IN ('reserved', 'running', 'preempting');

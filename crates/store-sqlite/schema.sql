@@ -80,7 +80,8 @@ CREATE UNIQUE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key 
 CREATE INDEX jobs_pending ON jobs (shape, rank, seq, gang_id, queue) WHERE status = 'pending';
 CREATE INDEX jobs_pinned ON jobs (seq) WHERE pinned = 1;
 CREATE INDEX jobs_waiting ON jobs (status, queue)
-    WHERE status = 'blocked' OR status = 'preempted' OR status = 'delayed' OR status = 'held';
+    WHERE status = 'blocked' OR status = 'preempted' OR status = 'delayed' OR status = 'held'
+        OR status = 'finished';
 CREATE INDEX jobs_alarm ON jobs (alarm_at) WHERE alarm_at IS NOT NULL;
 CREATE INDEX jobs_by_concurrency ON jobs (concurrency_key)
     WHERE concurrency_key IS NOT NULL AND (status = 'running' OR status = 'reserved' OR status = 'preempting');

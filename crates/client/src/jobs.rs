@@ -100,6 +100,7 @@ pub fn status_name(status: JobStatus) -> &'static str {
         JobStatus::Running => "running",
         JobStatus::Preempting => "preempting",
         JobStatus::Preempted => "preempted",
+        JobStatus::Finished => "finished",
         JobStatus::Done => "done",
         JobStatus::Failed => "failed",
         JobStatus::Cancelled => "cancelled",

@@ -73,6 +73,12 @@ pub enum EventKind {
         #[serde(flatten)]
         cause: RequeueCause,
     },
+    /// A task ended well; it is done when all tasks of its gang have.
+    Finished {
+        lease: Lease,
+        exit: Exit,
+        ran: Span,
+    },
     Done {
         lease: Lease,
         exit: Exit,
@@ -138,7 +144,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 24] = [
+    pub const NAMES: [&'static str; 25] = [
         "submitted",
         "unblocked",
         "due",
@@ -149,6 +155,7 @@ impl EventKind {
         "queue_changed",
         "claimed",
         "requeued",
+        "finished",
         "done",
         "failed",
         "stop_requested",
@@ -178,6 +185,7 @@ impl EventKind {
             Self::QueueChanged => "queue_changed",
             Self::Claimed { .. } => "claimed",
             Self::Requeued { .. } => "requeued",
+            Self::Finished { .. } => "finished",
             Self::Done { .. } => "done",
             Self::Failed { .. } => "failed",
             Self::StopRequested { .. } => "stop_requested",

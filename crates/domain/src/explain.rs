@@ -98,6 +98,8 @@ pub enum Reason {
     Foreseen { workers: u32, at: Option<Timestamp> },
     /// The round of its gang that is under way does without it.
     Spared { gang: GangId },
+    /// Not waiting for room: it has ended well and is done when these tasks of its gang, by index, have too.
+    Finished { gang: GangId, open: Vec<u32> },
     /// Jobs and gangs that go first: higher priority, or the same and older. Where queues take turns, those of its
     /// own queue.
     Ahead { jobs: u64, gangs: u64, queue: Option<QueueName> },
@@ -144,6 +146,7 @@ impl Reason {
             Self::Kept { .. } => "kept",
             Self::Foreseen { .. } => "foreseen",
             Self::Spared { .. } => "spared",
+            Self::Finished { .. } => "finished",
             Self::Ahead { .. } => "ahead",
             Self::Pool { .. } => "pool",
             Self::Level { .. } => "level",
@@ -176,6 +179,13 @@ impl Reason {
             Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
             Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
             Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
+            Self::Finished { gang, open } => {
+                write!(
+                    f,
+                    "it has finished and is done when all tasks of {gang} have; still open: {}",
+                    join(open, ", ")
+                )
+            }
             // All others are told where all reasons are.
             _ => Ok(()),
         }
@@ -253,6 +263,7 @@ impl fmt::Display for Reason {
             | Self::Level { .. }
             | Self::Pinned { .. }
             | Self::Running { .. }
+            | Self::Finished { .. }
             | Self::Stopping { .. }
             | Self::Ended { .. } => self.write_standing(f),
         }

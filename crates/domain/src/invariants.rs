@@ -95,14 +95,18 @@ fn check_gang(gang: GangId, tasks: &[&Job], found: &mut Vec<Violation>) {
         (Status::Reserved, Status::Preempted),
         (Status::Blocked, Status::Reserved),
         (Status::Blocked, Status::Running),
+        (Status::Blocked, Status::Finished),
     ];
     for (one, other) in torn {
-        if any(one) && any(other) && !(spares && one == Status::Blocked) {
+        // What was reserved waits again while the others of its round are still being stopped.
+        let drained = other == Status::Finished && any(Status::Preempting);
+        if any(one) && any(other) && !(spares && one == Status::Blocked) && !drained {
             found.push(Violation::TornGang { gang, one, other });
         }
     }
     let placed = (with(Status::Reserved).count() + with(Status::Running).count()) as u32;
-    let ended = tasks.iter().filter(|task| task.is_terminal()).count() as u32;
+    let over = |task: &&&Job| task.is_terminal() || task.status() == Status::Finished;
+    let ended = tasks.iter().filter(over).count() as u32;
     let least = tasks.iter().filter_map(|task| task.spec.gang.as_ref()?.min).min();
     if let Some(least) = least.filter(|least| placed > 0 && placed + ended < *least) {
         found.push(Violation::PartlyPlaced { gang, placed, least });
@@ -121,7 +125,8 @@ fn check_gang(gang: GangId, tasks: &[&Job], found: &mut Vec<Violation>) {
     if let Some(other) = epochs.iter().copied().find(|epoch| *epoch != newest) {
         found.push(Violation::SplitEpoch { gang, one: newest, other });
     }
-    if any(Status::Preempted) && !any(Status::Preempting) && !any(Status::Running) {
+    let settled = any(Status::Preempted) || any(Status::Finished);
+    if settled && !any(Status::Preempting) && !any(Status::Running) && !any(Status::Reserved) {
         found.push(Violation::NoVerdict { gang });
     }
 }

@@ -210,6 +210,7 @@ impl Job {
             Phase::Running { .. } => Status::Running,
             Phase::Preempting { .. } => Status::Preempting,
             Phase::Preempted { .. } => Status::Preempted,
+            Phase::Finished { .. } => Status::Finished,
             Phase::Done { .. } => Status::Done,
             Phase::Failed { .. } => Status::Failed,
             Phase::Cancelled { .. } => Status::Cancelled,
@@ -230,6 +231,7 @@ impl Job {
             | Phase::Held { .. }
             | Phase::Blocked { .. }
             | Phase::Preempted { .. }
+            | Phase::Finished { .. }
             | Phase::Done { .. }
             | Phase::Failed { .. }
             | Phase::Cancelled { .. } => None,
@@ -277,6 +279,7 @@ impl Job {
             | Phase::Running { .. }
             | Phase::Preempting { .. }
             | Phase::Preempted { .. }
+            | Phase::Finished { .. }
             | Phase::Done { .. }
             | Phase::Failed { .. }
             | Phase::Cancelled { .. } => false,
@@ -308,9 +311,12 @@ impl Job {
             Phase::Preempting { exit_reported_at, .. } => {
                 return exit_reported_at.map(|at| at + EXIT_EVIDENCE);
             }
-            Phase::Preempted { .. } | Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {
-                return None;
-            }
+            // The siblings of a finished task that still run have the alarm for their gang.
+            Phase::Preempted { .. }
+            | Phase::Finished { .. }
+            | Phase::Done { .. }
+            | Phase::Failed { .. }
+            | Phase::Cancelled { .. } => return None,
         };
         own.into_iter().chain(deadline).min()
     }
@@ -342,7 +348,16 @@ impl Job {
             | Phase::Blocked { .. }
             | Phase::Reserved { .. }
             | Phase::Running { .. }
+            | Phase::Finished { .. }
             | Phase::Done { .. } => None,
+        }
+    }
+
+    /// When the process of a task ended well that waits for the others of its gang.
+    pub const fn finished_at(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Finished { at } => Some(at),
+            _ => None,
         }
     }
 
@@ -360,7 +375,8 @@ impl Job {
             | Phase::Reserved { .. }
             | Phase::Running { .. }
             | Phase::Preempting { .. }
-            | Phase::Preempted { .. } => None,
+            | Phase::Preempted { .. }
+            | Phase::Finished { .. } => None,
         }
     }
 

@@ -242,6 +242,10 @@ pub enum Phase {
         /// The task said itself that its work is done.
         finished: bool,
     },
+    /// A task of a gang that ended well; it counts as done when all tasks of its gang have. It holds no room.
+    Finished {
+        at: Timestamp,
+    },
     Done {
         at: Timestamp,
     },
@@ -267,13 +271,14 @@ pub enum Status {
     Running,
     Preempting,
     Preempted,
+    Finished,
     Done,
     Failed,
     Cancelled,
 }
 
 impl Status {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Pending,
         Self::Delayed,
         Self::Held,
@@ -282,6 +287,7 @@ impl Status {
         Self::Running,
         Self::Preempting,
         Self::Preempted,
+        Self::Finished,
         Self::Done,
         Self::Failed,
         Self::Cancelled,
@@ -297,6 +303,7 @@ impl Status {
             Self::Running => "running",
             Self::Preempting => "preempting",
             Self::Preempted => "preempted",
+            Self::Finished => "finished",
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",

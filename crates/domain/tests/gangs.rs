@@ -118,7 +118,7 @@ proptest! {
             }
             // In one step at most one task pays: the others keep or get back what they had.
             let paid = before.iter().zip(&tasks).filter(|(old, new)| {
-                old.status() == Status::Running && !matches!(new.status(), Status::Running | Status::Done)
+                old.status() == Status::Running && !matches!(new.status(), Status::Running | Status::Finished | Status::Done)
                     && new.attempts == old.attempts && old.attempts > 0
             });
             prop_assert!(paid.count() <= 1, "more than one task paid for a stop");
@@ -180,4 +180,77 @@ fn what_finished_during_a_drain_is_run_again_unless_the_gang_keeps_what_is_done(
     };
     assert_eq!(after_a_drain(true), [Status::Done, Status::Blocked]);
     assert_eq!(after_a_drain(false), [Status::Blocked, Status::Blocked]);
+}
+
+fn ends(tasks: &mut [Job], at: usize, kind: ReportKind, now: Timestamp) {
+    let (id, lease) = (tasks[at].id, Some(tasks[at].lease));
+    let exit = Exit { code: Some(i32::from(kind != ReportKind::Done)), signal: None };
+    let caller = Caller { lease, worker: None };
+    let report = Trigger::Report { caller, kind, exit, message: None, outputs: None };
+    gang_transition(tasks, id, &report, now).unwrap();
+}
+
+fn started(size: u32, keep_done: bool) -> Vec<Job> {
+    let mut tasks = gang(size, None, keep_done);
+    place(&mut tasks, size as usize, START);
+    (0..size as usize).for_each(|at| claim(&mut tasks, at, START));
+    tasks
+}
+
+fn statuses(tasks: &[Job]) -> Vec<Status> {
+    tasks.iter().map(Job::status).collect()
+}
+
+#[test]
+fn the_exit_of_a_task_counts_as_done_with_the_last_one() {
+    let mut tasks = started(2, false);
+    ends(&mut tasks, 0, ReportKind::Done, START);
+    assert_eq!(statuses(&tasks), [Status::Finished, Status::Running]);
+    assert_eq!(tasks[0].worker(), None, "its room is free");
+    let again = tasks.clone();
+    ends(&mut tasks, 0, ReportKind::Done, START);
+    assert_eq!(tasks, again, "a repeated report is answered as the first was");
+    ends(&mut tasks, 1, ReportKind::Done, START);
+    assert_eq!(statuses(&tasks), [Status::Done, Status::Done]);
+    assert_eq!(tasks[0].ran_on, Some(WorkerId::new("w0")));
+}
+
+#[test]
+fn a_task_that_is_lost_near_the_end_starts_all_of_them_again() {
+    let mut tasks = started(3, false);
+    ends(&mut tasks, 0, ReportKind::Done, START);
+    let later = START + Span::from_secs(60);
+    let (heard, lost) = (tasks[1].id, tasks[2].id);
+    let beat = Trigger::Heartbeat { caller: Caller { lease: Some(tasks[1].lease), worker: None } };
+    gang_transition(&mut tasks, heard, &beat, later).unwrap();
+    gang_transition(&mut tasks, lost, &Trigger::Silence { patience: patience(30) }, later).unwrap();
+    assert_eq!(statuses(&tasks), [Status::Finished, Status::Preempting, Status::Preempted]);
+    ends(&mut tasks, 1, ReportKind::Preempted, later);
+    assert_eq!(statuses(&tasks), [Status::Blocked; 3]);
+    assert_eq!(
+        tasks.iter().map(|task| task.attempts).collect::<Vec<_>>(),
+        [0, 0, 1],
+        "only the lost one pays"
+    );
+}
+
+#[test]
+fn a_program_that_fails_for_good_fails_the_gang_with_those_that_had_finished() {
+    let mut tasks = started(2, false);
+    ends(&mut tasks, 0, ReportKind::Done, START);
+    tasks[1].attempts = MAX_ATTEMPTS;
+    ends(&mut tasks, 1, ReportKind::Failed, START);
+    assert_eq!(statuses(&tasks), [Status::Failed, Status::Failed]);
+}
+
+#[test]
+fn a_placement_that_lapses_beside_a_finished_task_is_made_again() {
+    let mut tasks = gang(2, None, false);
+    place(&mut tasks, 2, START);
+    claim(&mut tasks, 0, START);
+    ends(&mut tasks, 0, ReportKind::Done, START);
+    assert_eq!(statuses(&tasks), [Status::Finished, Status::Reserved]);
+    lapse(&mut tasks, patience(30), START + Span::from_secs(31)).unwrap();
+    assert_eq!(statuses(&tasks), [Status::Blocked, Status::Blocked]);
+    assert!(tasks.iter().all(|task| task.attempts == 0));
 }

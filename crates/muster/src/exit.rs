@@ -56,7 +56,8 @@ pub(crate) fn is_final(status: JobStatus) -> bool {
         | JobStatus::Reserved
         | JobStatus::Running
         | JobStatus::Preempting
-        | JobStatus::Preempted => false,
+        | JobStatus::Preempted
+        | JobStatus::Finished => false,
     }
 }
 
@@ -73,7 +74,8 @@ pub(crate) fn of_job(job: &Job) -> u8 {
         | JobStatus::Reserved
         | JobStatus::Running
         | JobStatus::Preempting
-        | JobStatus::Preempted => FAILURE,
+        | JobStatus::Preempted
+        | JobStatus::Finished => FAILURE,
     }
 }
 

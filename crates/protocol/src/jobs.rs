@@ -23,6 +23,8 @@ pub enum JobStatus {
     Running,
     Preempting,
     Preempted,
+    /// A task that ended well; it is done when all tasks of its gang have.
+    Finished,
     Done,
     Failed,
     Cancelled,

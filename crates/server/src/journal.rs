@@ -88,6 +88,7 @@ pub(crate) fn note(event: &Event) {
         | EventKind::Unblocked
         | EventKind::Claimed { .. }
         | EventKind::Requeued { .. }
+        | EventKind::Finished { .. }
         | EventKind::Done { .. }
         | EventKind::StopRequested { .. }
         | EventKind::Reserved { .. }

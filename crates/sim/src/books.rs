@@ -26,6 +26,8 @@ struct Entry {
     heard: Timestamp,
     /// It is held because it was lost with worker after worker; let go, it has all its attempts again.
     poisoned: bool,
+    /// It has ended well and waits for the others of its gang.
+    finished: bool,
 }
 
 /// Who has to pay if a gang stops in a transaction.
@@ -57,6 +59,7 @@ impl Books {
             lease: Lease(0),
             heard: Timestamp::default(),
             poisoned: false,
+            finished: false,
         };
         self.entries.insert(job, entry);
     }
@@ -157,7 +160,7 @@ impl Books {
                         return Err(format!("{id} was claimed under lease {lease} after {}", entry.lease));
                     }
                     (entry.lease, entry.heard) = (*lease, now);
-                    entry.attempts += 1;
+                    (entry.attempts, entry.finished) = (entry.attempts + 1, false);
                 }
                 EventKind::StopRequested { epoch, .. } if *epoch > entry.epoch => {
                     entry.epoch = *epoch;
@@ -174,6 +177,11 @@ impl Books {
                     );
                     entry.attempts -= u32::from(free);
                     entry.poisoned = matches!(cause, RequeueCause::Poison { .. });
+                }
+                EventKind::Finished { .. } => entry.finished = true,
+                // It had ended well and starts again with the others, at no cost.
+                EventKind::Requeued { .. } if entry.finished => {
+                    (entry.attempts, entry.finished) = (entry.attempts.saturating_sub(1), false);
                 }
                 EventKind::Released if entry.poisoned => (entry.attempts, entry.poisoned) = (0, false),
                 EventKind::RetryRequested => entry.attempts = 0,

@@ -73,8 +73,8 @@ fn indexed(statuses: &[Status]) -> Option<String> {
     for status in statuses {
         conditions.insert(match status {
             Status::Pending => "jobs.status = 'pending'",
-            Status::Blocked | Status::Preempted | Status::Delayed | Status::Held => {
-                "jobs.status IN ('blocked', 'preempted', 'delayed', 'held')"
+            Status::Blocked | Status::Preempted | Status::Delayed | Status::Held | Status::Finished => {
+                "jobs.status IN ('blocked', 'preempted', 'delayed', 'held', 'finished')"
             }
             Status::Reserved | Status::Running | Status::Preempting => {
                 "jobs.status IN ('reserved', 'running', 'preempting')"
@@ -104,7 +104,7 @@ impl PostgresTx {
     pub(crate) async fn count_unfinished(&mut self) -> Done<Counts> {
         const OPERATION: &str = "count jobs";
         let sql = "SELECT status, coalesce(queue, ''), count(*) FROM jobs \
-                       WHERE status IN ('blocked', 'preempted', 'delayed', 'held') GROUP BY status, queue \
+                       WHERE status IN ('blocked', 'preempted', 'delayed', 'held', 'finished') GROUP BY status, queue \
                    UNION ALL SELECT status, coalesce(queue, ''), count(*) FROM jobs \
                        WHERE status IN ('reserved', 'running', 'preempting') GROUP BY status, queue \
                    UNION ALL SELECT 'pending', coalesce(queue, ''), count(*) FROM jobs \
@@ -121,7 +121,7 @@ impl PostgresTx {
             }
             if status.holds_capacity() {
                 *counts.held_by_queue.entry(queue).or_default() += count;
-            } else if status != Status::Preempted {
+            } else if !matches!(status, Status::Preempted | Status::Finished) {
                 *counts.waiting_by_queue.entry(queue).or_default() += count;
             }
         }

@@ -35,6 +35,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, name: "quotas", sql: include_str!("../migrations/0007_quotas.sql") },
     Migration { version: 8, name: "ranks", sql: include_str!("../migrations/0008_ranks.sql") },
     Migration { version: 9, name: "run_times", sql: include_str!("../migrations/0009_run_times.sql") },
+    Migration {
+        version: 10,
+        name: "finished_tasks",
+        sql: include_str!("../migrations/0010_finished_tasks.sql"),
+    },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

@@ -62,7 +62,7 @@ impl SqliteTx<'_> {
         let mut counts = self.rows_of_each(OPERATION, sql, shapes.iter().map(|shape| [shape.0]), read)?;
         let sql = format!(
             "SELECT shape, count(*) FROM jobs INDEXED BY jobs_waiting \
-             WHERE {WAITING} AND status <> 'preempted' AND queue = ?1 GROUP BY shape"
+             WHERE {WAITING} AND status <> 'preempted' AND status <> 'finished' AND queue = ?1 GROUP BY shape"
         );
         counts.extend(self.rows_of_each(
             OPERATION,

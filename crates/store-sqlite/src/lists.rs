@@ -113,7 +113,8 @@ impl SqliteTx<'_> {
         counts.pending_by_queue = self.rows("count jobs", sql, [], name_and_count)?.into_iter().collect();
         counts.waiting_by_queue = counts.pending_by_queue.clone();
         let sql = format!(
-            "SELECT coalesce(queue, ''), count(*) FROM jobs WHERE {WAITING} AND status <> 'preempted' GROUP BY 1"
+            "SELECT coalesce(queue, ''), count(*) FROM jobs \
+             WHERE {WAITING} AND status <> 'preempted' AND status <> 'finished' GROUP BY 1"
         );
         for (queue, count) in self.rows("count jobs", &sql, [], name_and_count)? {
             *counts.waiting_by_queue.entry(queue).or_default() += count;

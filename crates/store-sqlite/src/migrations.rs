@@ -39,6 +39,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "conditions_without_lists",
         sql: include_str!("../migrations/0010_conditions_without_lists.sql"),
     },
+    Migration {
+        version: 11,
+        name: "finished_tasks",
+        sql: include_str!("../migrations/0011_finished_tasks.sql"),
+    },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

@@ -8,5 +8,4 @@
 pub(crate) const HELD: &str = "(status = 'running' OR status = 'reserved' OR status = 'preempting')";
 
 /// What has not ended and can neither start nor runs.
-pub(crate) const WAITING: &str =
-    "(status = 'blocked' OR status = 'preempted' OR status = 'delayed' OR status = 'held')";
+pub(crate) const WAITING: &str = "(status = 'blocked' OR status = 'preempted' OR status = 'delayed' OR status = 'held' OR status = 'finished')";

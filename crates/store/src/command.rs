@@ -453,6 +453,7 @@ impl Wake {
             | EventKind::QueueChanged
             | EventKind::Edited { .. }
             | EventKind::Requeued { .. }
+            | EventKind::Finished { .. }
             | EventKind::Done { .. }
             | EventKind::Failed { .. }
             | EventKind::Cancelled { .. }

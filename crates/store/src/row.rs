@@ -112,6 +112,9 @@ struct Extra {
     /// The preempted task said itself that its work is done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     finished: bool,
+    /// When the process of a finished task ended. (`done_at` is of jobs that have ended for good.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Timestamp>,
 }
 
 impl Extra {
@@ -141,6 +144,7 @@ impl Extra {
                 _ => None,
             },
             finished: matches!(job.phase, Phase::Preempted { finished: true, .. }),
+            finished_at: job.finished_at(),
         };
         (extra != Self::default()).then(|| json(&extra)).flatten()
     }
@@ -241,6 +245,9 @@ impl JobRow {
                 drain_started_at: drain()?,
                 stop: self.reason::<StopReason>()?,
                 finished: extra.finished,
+            },
+            Status::Finished => Phase::Finished {
+                at: extra.finished_at.ok_or_else(|| self.corrupt("finished without a time"))?,
             },
             Status::Done => Phase::Done { at: ended()? },
             Status::Failed => Phase::Failed { at: ended()?, reason: self.reason::<EndReason>()? },

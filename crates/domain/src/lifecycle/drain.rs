@@ -32,6 +32,7 @@ impl Gang<'_> {
     pub(super) fn drain(&mut self, payer: Option<usize>, stop: &StopReason) {
         let epoch = self.tasks.iter().map(|task| task.preemption_epoch).max().unwrap_or(0) + 1;
         let (now, reason) = (self.now, stop.to_string());
+        self.ordered = Some(stop.clone());
         for (at, task) in self.tasks.iter_mut().enumerate() {
             match &task.phase {
                 Phase::Running { worker, last_heartbeat } => {
@@ -87,10 +88,10 @@ impl Gang<'_> {
 
     /// Decides, if nothing of the gang can be alive and something was drained.
     pub(super) fn verdict(&mut self) {
-        let Some(verdict) = judge(self.tasks) else { return };
+        let Some(verdict) = judge(self.tasks, self.ordered.as_ref()) else { return };
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
-            if !matches!(task.status(), Status::Preempted | Status::Blocked) {
+            if !matches!(task.status(), Status::Preempted | Status::Blocked | Status::Finished) {
                 continue;
             }
             let finished = matches!(task.phase, Phase::Preempted { finished: true, .. });
@@ -99,8 +100,10 @@ impl Gang<'_> {
                     self.end_cancelled(at, EndReason::Cancelled { message: message.clone() });
                 }
                 Verdict::Deadline => self.end_failed(at, EndReason::Deadline),
-                Verdict::Done if task.status() == Status::Preempted => self.end_done(at),
-                Verdict::Done => self.end_cancelled(at, EndReason::NotNeeded),
+                Verdict::Done if task.status() == Status::Blocked => {
+                    self.end_cancelled(at, EndReason::NotNeeded);
+                }
+                Verdict::Done => self.end_done(at),
                 Verdict::Failed { stop, partial } => {
                     let reason = own_reason(task, stop, *partial);
                     self.end_failed(at, reason);
@@ -114,7 +117,13 @@ impl Gang<'_> {
     fn wait_again(&mut self, at: usize, delay: Span, stop: &StopReason) {
         let now = self.now;
         let task = &mut self.tasks[at];
-        let drained = task.status() == Status::Preempted;
+        let drained = matches!(task.status(), Status::Preempted | Status::Finished);
+        if task.status() == Status::Finished {
+            // It did not cause the stop, and its result is void.
+            task.attempts = task.attempts.saturating_sub(1);
+            task.outputs = None;
+            task.exit = None;
+        }
         let (lease, attempt) = (task.lease, task.attempts);
         waiting::make_ready(task, (delay > Span::ZERO).then(|| now + delay), now);
         if drained {
@@ -124,12 +133,13 @@ impl Gang<'_> {
     }
 }
 
-fn keeps_done(task: &Job) -> bool {
+pub(super) fn keeps_done(task: &Job) -> bool {
     task.spec.gang.as_ref().is_some_and(|gang| gang.keep_done)
 }
 
-/// The verdict; `None` while a process may be alive, or when nothing was drained.
-fn judge(tasks: &[Job]) -> Option<Verdict> {
+/// The verdict; `None` while a process may be alive, or when nothing was drained. `ordered` is the stop that was
+/// just ordered: where it found tasks that had finished and no process, nothing else tells of it.
+fn judge(tasks: &[Job], ordered: Option<&StopReason>) -> Option<Verdict> {
     let alive = |task: &Job| matches!(task.status(), Status::Running | Status::Preempting);
     if tasks.iter().any(alive) {
         return None;
@@ -140,27 +150,31 @@ fn judge(tasks: &[Job]) -> Option<Verdict> {
             _ => None,
         })
     };
-    let (stop, _) = stops().next()?;
-    if let Some(message) = stops().find_map(|(stop, _)| match stop {
+    let held_back = tasks.iter().any(|task| task.status() == Status::Finished);
+    let stop = stops().map(|(stop, _)| stop).next().or_else(|| ordered.filter(|_| held_back))?;
+    let cancelled = |stop: &StopReason| match stop {
         StopReason::Cancel { message } => Some(message.clone()),
         _ => None,
-    }) {
+    };
+    if let Some(message) = stops().map(|(stop, _)| stop).chain([stop]).find_map(cancelled) {
         return Some(Verdict::Cancelled { message });
     }
     if matches!(stop, StopReason::Deadline) {
         return Some(Verdict::Deadline);
     }
-    let done_or_out = |task: &Job| task.status() == Status::Done || task.status() == Status::Blocked;
-    if stops().all(|(_, finished)| finished)
-        && tasks.iter().all(|task| done_or_out(task) || task.status() == Status::Preempted)
-    {
+    let well = |task: &Job| {
+        let status = task.status();
+        matches!(status, Status::Done | Status::Finished | Status::Blocked | Status::Preempted)
+    };
+    let declared = stops().count() > 0 && stops().all(|(_, finished)| finished);
+    if declared && tasks.iter().all(well) {
         return Some(Verdict::Done);
     }
     let (restart, gang_stop) = match stop {
         StopReason::Gang(stop) => (stop.restart, stop.clone()),
         other => (Some(Span::ZERO), made_room(other)),
     };
-    let open = || tasks.iter().filter(|task| !task.is_terminal());
+    let open = || tasks.iter().filter(|task| !task.is_terminal() && task.status() != Status::Finished);
     let exhausted = open().any(|task| task.attempts >= task.spec.max_attempts);
     let partial = tasks.iter().any(|task| match task.status() {
         Status::Done => !keeps_done(task),

@@ -79,7 +79,7 @@ pub fn gang_transition(
 ) -> Result<GangChange, Rejection> {
     let at = tasks.iter().position(|task| task.id == id).ok_or(Rejection::JobNotFound { id })?;
     let before: Vec<Before> = tasks.iter().map(Before::of).collect();
-    let mut gang = Gang { tasks, now, effects: Vec::new() };
+    let mut gang = Gang { tasks, now, effects: Vec::new(), ordered: None };
     let change = gang.decide(at, trigger);
     let effects = gang.effects;
     settle(before, tasks, now);
@@ -168,7 +168,7 @@ pub fn lapse(tasks: &mut [Job], patience: Patience, now: Timestamp) -> Result<Ef
     let late: Vec<(WorkerId, Option<u32>)> = tasks.iter().filter_map(overdue).collect();
     let Some((worker, rank)) = late.first().cloned() else { return Err(Rejection::NotOverdue) };
     let before: Vec<Before> = tasks.iter().map(Before::of).collect();
-    let mut gang = Gang { tasks, now, effects: Vec::new() };
+    let mut gang = Gang { tasks, now, effects: Vec::new(), ordered: None };
     for (worker, _) in &late {
         gang.avoid(worker);
     }
@@ -208,6 +208,8 @@ pub(super) struct Gang<'a> {
     pub(super) tasks: &'a mut [Job],
     pub(super) now: Timestamp,
     pub(super) effects: Effects,
+    /// The stop that this change orders.
+    pub(super) ordered: Option<StopReason>,
 }
 
 /// How it became known that a process is gone; nothing at all when its worker is.
@@ -279,18 +281,28 @@ impl Gang<'_> {
         Ok(Change::Touched)
     }
 
+    /// A task ended well. Where all start again together, it is done only with the last one.
     fn done(&mut self, at: usize, ending: &Ending<'_>) {
         let now = self.now;
         let task = &mut self.tasks[at];
-        let kind = reports::done(task, ending, now);
+        let kind = if super::drain::keeps_done(task) {
+            reports::done(task, ending, now)
+        } else {
+            reports::finished(task, ending, now)
+        };
         let id = task.id;
         self.effects.push((id, kind));
-        // Tasks that the round did without are not needed once all others have ended.
-        if self.tasks.iter().all(|task| task.is_terminal() || task.status() == Status::Blocked) {
-            for at in 0..self.tasks.len() {
-                if !self.tasks[at].is_terminal() {
-                    self.end_cancelled(at, EndReason::NotNeeded);
-                }
+        let over =
+            |task: &Job| task.is_terminal() || matches!(task.status(), Status::Blocked | Status::Finished);
+        if !self.tasks.iter().all(over) {
+            return;
+        }
+        for at in 0..self.tasks.len() {
+            match self.tasks[at].status() {
+                Status::Finished => self.end_done(at),
+                // Tasks that the round did without are not needed once all others have ended.
+                Status::Blocked => self.end_cancelled(at, EndReason::NotNeeded),
+                _ => {}
             }
         }
     }
@@ -368,7 +380,7 @@ impl Gang<'_> {
             Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
                 matches!(stop, StopReason::Cancel { .. } | StopReason::Deadline)
             }
-            _ => task.is_terminal(),
+            _ => task.is_terminal() || task.status() == Status::Finished,
         };
         if self.tasks.iter().all(stopping) {
             return Err(Rejection::NotOverdue);
@@ -406,7 +418,7 @@ impl Gang<'_> {
             Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
                 matches!(stop, StopReason::Cancel { .. })
             }
-            _ => task.is_terminal(),
+            _ => task.is_terminal() || task.status() == Status::Finished,
         };
         if self.tasks.iter().all(cancelling) {
             return Ok(Change::Repeated);
@@ -509,7 +521,8 @@ impl Gang<'_> {
     pub(super) fn end_done(&mut self, at: usize) {
         let task = &mut self.tasks[at];
         let (lease, exit) = (task.lease, task.exit.unwrap_or_default());
-        let ran = self.now.since(task.started_at.unwrap_or(self.now));
+        let ended = task.finished_at().unwrap_or(self.now);
+        let ran = ended.since(task.started_at.unwrap_or(ended));
         end(task, Phase::Done { at: self.now });
         self.effects.push((task.id, EventKind::Done { lease, exit, ran }));
     }

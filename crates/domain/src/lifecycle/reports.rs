@@ -113,6 +113,19 @@ pub(super) fn done(job: &mut Job, ending: &Ending<'_>, now: Timestamp) -> EventK
     EventKind::Done { lease: job.lease, exit: ending.exit, ran }
 }
 
+/// A task that ended well while others of its gang have not: its exit and its outputs are kept, its room is free.
+pub(super) fn finished(job: &mut Job, ending: &Ending<'_>, now: Timestamp) -> EventKind {
+    if let Some(outputs) = ending.outputs {
+        job.outputs = Some(Arc::clone(outputs));
+    }
+    close_lease(job, Some(ending.kind));
+    let ran = now.since(job.started_at.unwrap_or(now));
+    job.exit = known(ending.exit);
+    job.last_worker = job.worker().cloned();
+    job.phase = Phase::Finished { at: now };
+    EventKind::Finished { lease: job.lease, exit: ending.exit, ran }
+}
+
 /// Notes a worker on which the job fared badly, the latest last.
 pub(super) fn remember(job: &mut Job, worker: &WorkerId) {
     job.tried.retain(|tried| tried != worker);

@@ -34,7 +34,8 @@ pub(super) fn cancel(job: &mut Job, message: Option<&String>, now: Timestamp) ->
         | Phase::Held { .. }
         | Phase::Blocked { .. }
         | Phase::Reserved { .. }
-        | Phase::Preempted { .. } => {
+        | Phase::Preempted { .. }
+        | Phase::Finished { .. } => {
             let reason = EndReason::Cancelled { message: message.cloned() };
             Ok(Change::Happened(end_cancelled(job, reason, now)))
         }
@@ -77,9 +78,10 @@ pub(super) fn expire(job: &mut Job, now: Timestamp) -> Outcome {
         Phase::Pending | Phase::Delayed { .. } | Phase::Held { .. } | Phase::Blocked { .. } => {
             Ok(Change::Happened(end_failed(job, EndReason::Deadline, now)))
         }
-        Phase::Reserved { .. } | Phase::Preempting { .. } | Phase::Preempted { .. } => {
-            Err(Rejection::NotOverdue)
-        }
+        Phase::Reserved { .. }
+        | Phase::Preempting { .. }
+        | Phase::Preempted { .. }
+        | Phase::Finished { .. } => Err(Rejection::NotOverdue),
         Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {
             Err(Rejection::AlreadyEnded { status: job.status() })
         }

@@ -141,7 +141,8 @@ pub(super) fn hold(job: &mut Job, hold: &Hold) -> Outcome {
         Phase::Reserved { .. }
         | Phase::Running { .. }
         | Phase::Preempting { .. }
-        | Phase::Preempted { .. } => {
+        | Phase::Preempted { .. }
+        | Phase::Finished { .. } => {
             return Err(Rejection::NotWaiting { status: job.status() });
         }
     }
@@ -217,6 +218,7 @@ pub(super) fn revive(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
         | Phase::Running { .. }
         | Phase::Preempting { .. }
         | Phase::Preempted { .. }
+        | Phase::Finished { .. }
         | Phase::Done { .. } => return Err(Rejection::NotEnded { status: job.status() }),
     }
     job.ran_on = None;

@@ -180,7 +180,8 @@ pub(crate) enum JobOrder {
 pub(crate) struct Statuses(pub(super) Vec<JobStatus>);
 
 const WAITING: [JobStatus; 3] = [JobStatus::Pending, JobStatus::Blocked, JobStatus::Preempted];
-const ACTIVE: [JobStatus; 3] = [JobStatus::Reserved, JobStatus::Running, JobStatus::Preempting];
+const ACTIVE: [JobStatus; 4] =
+    [JobStatus::Reserved, JobStatus::Running, JobStatus::Preempting, JobStatus::Finished];
 const ENDED: [JobStatus; 3] = [JobStatus::Done, JobStatus::Failed, JobStatus::Cancelled];
 
 pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
@@ -188,12 +189,12 @@ pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
     match word.as_str() {
         "waiting" | "queued" => return Ok(Statuses(WAITING.to_vec())),
         "active" => return Ok(Statuses(ACTIVE.to_vec())),
-        "ended" | "finished" => return Ok(Statuses(ENDED.to_vec())),
+        "ended" => return Ok(Statuses(ENDED.to_vec())),
         _ => {}
     }
     let known = serde_json::from_value(serde_json::Value::String(word));
     known.map(|status| Statuses(vec![status])).map_err(|_| {
-        let all = [WAITING, ACTIVE, ENDED].concat();
+        let all = [WAITING.as_slice(), &ACTIVE, &ENDED].concat();
         let names: Vec<&str> = all.into_iter().map(muster_client::status_name).collect();
         format!(
             "{text:?} is no status; there are {}, and the groups waiting, active, ended",

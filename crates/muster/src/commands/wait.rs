@@ -207,7 +207,8 @@ fn of_set(set: &JobSet) -> u8 {
         | JobStatus::Reserved
         | JobStatus::Running
         | JobStatus::Preempting
-        | JobStatus::Preempted => exit::FAILURE,
+        | JobStatus::Preempted
+        | JobStatus::Finished => exit::FAILURE,
     }
 }
 

@@ -69,7 +69,7 @@ impl Round {
                 self.broken_off |= self.end.is_none();
                 self.stop(event.at, text("reason").unwrap_or_else(|| "stopped".to_owned()));
             }
-            "drained" => self.gone_at = Some(event.at),
+            "drained" | "finished" => self.gone_at = Some(event.at),
             "done" => {
                 self.done += 1;
                 self.gone_at = Some(event.at);

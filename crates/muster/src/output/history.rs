@@ -78,7 +78,7 @@ fn details(event: &Event) -> String {
         "unreserved" => vec![text("reason")],
         "checkpoint_saved" => vec![event.data.get("bytes").and_then(Value::as_u64).map(bytes)],
         "requeued" => vec![Some(attempt_end(event))],
-        "done" => vec![
+        "done" | "finished" => vec![
             event
                 .data
                 .get("ran_seconds")

@@ -35,7 +35,9 @@ impl Tally {
         for (status, count) in counts {
             let part = match status {
                 JobStatus::Pending | JobStatus::Blocked | JobStatus::Preempted => &mut tally.waiting,
-                JobStatus::Reserved | JobStatus::Running | JobStatus::Preempting => &mut tally.running,
+                JobStatus::Reserved | JobStatus::Running | JobStatus::Preempting | JobStatus::Finished => {
+                    &mut tally.running
+                }
                 JobStatus::Done => &mut tally.done,
                 JobStatus::Failed => &mut tally.failed,
                 JobStatus::Cancelled => &mut tally.cancelled,

@@ -6,7 +6,7 @@ use muster_protocol::JobStatus;
 /// The colour of a state; none for what needs no attention.
 pub(super) fn of_status(status: JobStatus) -> Option<Color> {
     match status {
-        JobStatus::Done => Some(Color::DarkGreen),
+        JobStatus::Done | JobStatus::Finished => Some(Color::DarkGreen),
         JobStatus::Failed => Some(Color::DarkRed),
         JobStatus::Cancelled | JobStatus::Preempted | JobStatus::Preempting => Some(Color::DarkYellow),
         JobStatus::Running => Some(Color::DarkCyan),
@@ -17,7 +17,7 @@ pub(super) fn of_status(status: JobStatus) -> Option<Color> {
 /// The colour of an event, by what it means for the job.
 pub(super) fn of_event(kind: &str) -> Option<Color> {
     match kind {
-        "done" => Some(Color::DarkGreen),
+        "done" | "finished" => Some(Color::DarkGreen),
         "failed" | "worker_offline" => Some(Color::DarkRed),
         "cancelled" | "requeued" | "stop_requested" | "drained" | "unreserved" => Some(Color::DarkYellow),
         "claimed" => Some(Color::DarkCyan),

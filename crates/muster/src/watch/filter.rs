@@ -21,13 +21,14 @@ pub(crate) struct Filter {
 /// What can stand before a colon.
 pub(crate) const KEYS: &str = "queue: name: worker: tag: status: pipeline: array:";
 
-const STATUSES: [JobStatus; 9] = [
+const STATUSES: [JobStatus; 10] = [
     JobStatus::Pending,
     JobStatus::Blocked,
     JobStatus::Reserved,
     JobStatus::Running,
     JobStatus::Preempting,
     JobStatus::Preempted,
+    JobStatus::Finished,
     JobStatus::Done,
     JobStatus::Failed,
     JobStatus::Cancelled,

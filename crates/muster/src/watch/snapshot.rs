@@ -8,8 +8,9 @@ use muster_protocol::{Job, JobSet, JobStatus, Queue, SetKind, Summary, Worker};
 use super::filter::Filter;
 use crate::exit;
 
-/// What a worker has.
-const ACTIVE: [JobStatus; 3] = [JobStatus::Running, JobStatus::Preempting, JobStatus::Reserved];
+/// What a worker has, or has had while others of its gang still run.
+const ACTIVE: [JobStatus; 4] =
+    [JobStatus::Running, JobStatus::Preempting, JobStatus::Reserved, JobStatus::Finished];
 const WAITING: [JobStatus; 3] = [JobStatus::Pending, JobStatus::Blocked, JobStatus::Preempted];
 const ENDED: [JobStatus; 3] = [JobStatus::Done, JobStatus::Failed, JobStatus::Cancelled];
 

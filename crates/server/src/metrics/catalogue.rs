@@ -347,6 +347,7 @@ impl Metrics {
             | EventKind::QueueChanged
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerReleased { .. }
+            | EventKind::Finished { .. }
             | EventKind::StopRequested { .. }
             | EventKind::Reserved { .. }
             | EventKind::Unreserved { .. }

@@ -108,7 +108,7 @@ fn set(params: &Params) -> Result<Option<SetId>, ApiError> {
 
 /// The states that a word of either vocabulary stands for.
 pub(super) fn statuses_named(name: &str) -> Option<&'static [Status]> {
-    const ALL: [Status; 11] = Status::ALL;
+    const ALL: [Status; 12] = Status::ALL;
     match name {
         "pending" => Some(&[Status::Pending, Status::Delayed, Status::Held]),
         "queued" => Some(&[Status::Pending, Status::Delayed, Status::Held, Status::Blocked]),
@@ -116,7 +116,7 @@ pub(super) fn statuses_named(name: &str) -> Option<&'static [Status]> {
         "scheduled" => Some(&[Status::Reserved]),
         "completed" => Some(&[Status::Done]),
         name => ALL.iter().position(|status| status.as_str() == name).map(|at| {
-            static STATUSES: [Status; 11] = ALL;
+            static STATUSES: [Status; 12] = ALL;
             &STATUSES[at..=at]
         }),
     }

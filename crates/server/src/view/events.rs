@@ -47,7 +47,7 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
                 put("message", message.into());
             }
         }
-        EventKind::Done { lease, exit, ran } => {
+        EventKind::Finished { lease, exit, ran } | EventKind::Done { lease, exit, ran } => {
             put("lease", lease.0.into());
             put("ran_seconds", ran.as_secs_f64().into());
             put_exit(&mut put, *exit);

@@ -16,7 +16,7 @@ pub(crate) fn state(tasks: &[Job]) -> wire::GangState {
         wire::GangState::Draining
     } else if any(&[Status::Reserved]) {
         wire::GangState::Starting
-    } else if any(&[Status::Running]) {
+    } else if any(&[Status::Running, Status::Finished]) {
         wire::GangState::Running
     } else if tasks.iter().any(|task| !task.is_terminal()) {
         wire::GangState::Waiting
@@ -131,6 +131,7 @@ mod tests {
             (vec![blocked(), done()], wire::GangState::Waiting),
             (vec![reserved(), running()], wire::GangState::Starting),
             (vec![running(), done()], wire::GangState::Running),
+            (vec![Phase::Finished { at }, running()], wire::GangState::Running),
             (vec![preempted(), blocked()], wire::GangState::Draining),
             (vec![done(), done()], wire::GangState::Done),
             (vec![done(), cancelled(EndReason::NotNeeded)], wire::GangState::Done),

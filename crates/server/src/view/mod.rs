@@ -39,6 +39,7 @@ pub(crate) fn status(status: domain::Status) -> wire::JobStatus {
         domain::Status::Running => wire::JobStatus::Running,
         domain::Status::Preempting => wire::JobStatus::Preempting,
         domain::Status::Preempted => wire::JobStatus::Preempted,
+        domain::Status::Finished => wire::JobStatus::Finished,
         domain::Status::Done => wire::JobStatus::Done,
         domain::Status::Failed => wire::JobStatus::Failed,
         domain::Status::Cancelled => wire::JobStatus::Cancelled,

@@ -27,7 +27,7 @@ fn status(parts: &[&SetCount]) -> wire::JobStatus {
     let waits = any(&[S::Pending, S::Delayed, S::Held, S::Preempted]);
     let blocked = any(&[S::Blocked]);
     let ended = any(&[S::Done, S::Failed, S::Cancelled]);
-    if any(&[S::Reserved, S::Running, S::Preempting]) || ((waits || blocked) && ended) {
+    if any(&[S::Reserved, S::Running, S::Preempting, S::Finished]) || ((waits || blocked) && ended) {
         return wire::JobStatus::Running;
     }
     if waits {

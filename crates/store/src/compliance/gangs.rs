@@ -8,6 +8,7 @@ use super::Stage;
 use super::band::membership;
 use super::stage::{memory, named, needing};
 use crate::command::{Command, Content, Outcome};
+use crate::store::StoreExt;
 
 const RESERVATION: Span = Span::from_secs(30);
 
@@ -125,13 +126,44 @@ pub async fn failures_of_one_task_exhaust_the_gang(stage: &Stage) {
     assert!(tasks.iter().all(|task| task.ran_on.is_some()), "who ran it last is known");
 }
 
-pub async fn a_task_that_ended_before_fails_the_gang(stage: &Stage) {
+pub async fn a_task_is_done_when_all_of_its_gang_are(stage: &Stage) {
     stage.crew(2).await;
     let gang = stage.gang(2).await;
     let tasks = stage.start_gang(gang).await;
     stage.report(&tasks[0], ReportKind::Done).await.unwrap();
+    assert_eq!(stage.statuses(gang).await, [Status::Finished, Status::Running]);
+    let finished = stage.tasks(gang).await.remove(0);
+    assert_eq!((finished.exit.unwrap().code, finished.finished_at()), (Some(0), Some(stage.now())));
+    assert_eq!(stage.why_codes(finished.id).await, ["finished"]);
+    assert_eq!(stage.store.counts().await.unwrap().jobs.get(&Status::Finished), Some(&1));
+    stage.report(&tasks[0], ReportKind::Done).await.unwrap();
+    // Its room is free.
+    let single = stage.shell("x").await;
+    let claimed = stage.claim_by(tasks[0].worker().unwrap().as_str()).await.unwrap();
+    assert_eq!(claimed.id, single.id);
+    // What is lost near the end starts all of them again, and only the lost one pays.
     stage.report(&tasks[1], ReportKind::Failed).await.unwrap();
-    assert_eq!(stage.statuses(gang).await, [Status::Done, Status::Failed]);
+    assert_eq!(stage.statuses(gang).await, [Status::Blocked; 2]);
+    assert_eq!(stage.attempts(gang).await, [0, 1]);
+    assert_eq!(stage.plan().await.placed, 0, "it needs all of its room again");
+    stage.report(&claimed, ReportKind::Done).await.unwrap();
+    for task in stage.start_gang(gang).await {
+        assert_ne!(stage.statuses(gang).await[0], Status::Done);
+        stage.report(&task, ReportKind::Done).await.unwrap();
+    }
+    assert_eq!(stage.statuses(gang).await, [Status::Done; 2]);
+    assert!(stage.tasks(gang).await.iter().all(|task| task.ran_on.is_some()));
+}
+
+pub async fn a_cancelled_gang_takes_those_with_it_that_had_finished(stage: &Stage) {
+    stage.crew(2).await;
+    let gang = stage.gang(2).await;
+    let tasks = stage.start_gang(gang).await;
+    stage.report(&tasks[0], ReportKind::Done).await.unwrap();
+    stage.cancel(tasks[0].id).await.unwrap();
+    assert_eq!(stage.statuses(gang).await, [Status::Finished, Status::Preempting]);
+    stage.finish_drain(gang).await;
+    assert_eq!(stage.statuses(gang).await, [Status::Cancelled; 2]);
 }
 
 pub async fn keep_done_lets_the_others_start_again(stage: &Stage) {
@@ -292,7 +324,8 @@ pub async fn a_task_handed_back_costs_nobody(stage: &Stage) {
 
 pub async fn a_gang_counts_once_where_others_depend_on_it(stage: &Stage) {
     stage.crew(2).await;
-    let gang = stage.gang(2).await;
+    let once = JobSpec { max_attempts: 1, ..JobSpec::shell("x") };
+    let gang = stage.submit_gang(once, membership(2)).await;
     let job = crate::command::NewJob {
         depends_on: vec![gang.to_string()],
         ..stage.new_job(JobSpec::shell("after"))
@@ -302,6 +335,7 @@ pub async fn a_gang_counts_once_where_others_depend_on_it(stage: &Stage) {
     let by_task = stage.after(&[stage.tasks(gang).await[1].id]).await;
     let tasks = stage.start_gang(gang).await;
     stage.report(&tasks[0], ReportKind::Done).await.unwrap();
+    assert_eq!(stage.status(after.id).await, Status::Blocked, "a task that has finished is not done");
     stage.report(&tasks[1], ReportKind::Failed).await.unwrap();
     for id in [after.id, by_task.id] {
         assert_eq!(stage.status(id).await, Status::Failed);

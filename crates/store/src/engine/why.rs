@@ -54,6 +54,7 @@ pub(super) async fn why<T: Tx>(
         Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
             vec![Reason::Stopping { why: stop.to_string() }].into()
         }
+        Phase::Finished { .. } => finished_task(tx, &job).await?.into(),
         Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {
             vec![Reason::Ended { status: job.status(), why: job.reason() }].into()
         }
@@ -77,6 +78,16 @@ async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Rea
     // One that has ended is not waited for any more, however it ended: the rule decided on it.
     let unfinished = parents.iter().filter(|parent| parent.ended().is_none());
     Ok(unfinished.map(|parent| Reason::Dependency { job: parent.id, status: parent.status() }).collect())
+}
+
+/// A task of a gang that has ended well before the others.
+async fn finished_task<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let Some(gang) = job.spec.gang.as_ref() else { return Ok(Vec::new()) };
+    let tasks = tx.gang_tasks(&[gang.id]).await?;
+    let open = tasks.iter().filter(|task| !task.is_terminal() && task.finished_at().is_none());
+    let mut open: Vec<u32> = open.filter_map(|task| Some(task.spec.gang.as_ref()?.index)).collect();
+    open.sort_unstable();
+    Ok(vec![Reason::Finished { gang: gang.id, open }])
 }
 
 /// A task of a gang that waits for nothing but its placement.

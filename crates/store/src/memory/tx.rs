@@ -460,7 +460,7 @@ impl Tx for Data {
                 Status::Reserved | Status::Running | Status::Preempting => {
                     *counts.held_by_queue.entry(queue).or_default() += 1;
                 }
-                Status::Preempted | Status::Done | Status::Failed | Status::Cancelled => {}
+                Status::Preempted | Status::Finished | Status::Done | Status::Failed | Status::Cancelled => {}
             }
         }
         Ok(counts)

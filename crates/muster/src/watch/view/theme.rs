@@ -88,7 +88,7 @@ impl Theme {
 
     pub(super) fn of_status(self, status: JobStatus) -> Style {
         match status {
-            JobStatus::Done => self.good(),
+            JobStatus::Done | JobStatus::Finished => self.good(),
             JobStatus::Failed => self.bad(),
             JobStatus::Cancelled | JobStatus::Preempted | JobStatus::Preempting => self.warning(),
             JobStatus::Running => self.active(),
