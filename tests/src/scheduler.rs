@@ -62,6 +62,10 @@ impl Scheduler {
 
     /// Starts again on the same port and data after the process has ended.
     pub fn restart(&mut self) {
+        // The new one must not find the port or the database in use.
+        if self.process.is_alive() {
+            self.process.kill9();
+        }
         self.process = launch(&self.backing, self.port.port(), &self.settings);
         self.await_ready();
     }

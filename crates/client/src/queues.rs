@@ -4,7 +4,7 @@ use http::Method;
 use muster_protocol::{Queue, QueueUpdate};
 
 use crate::base_url::encode;
-use crate::call::{Call, Client};
+use crate::call::{Call, Client, refused};
 use crate::error::ClientError;
 
 impl Client {
@@ -15,6 +15,13 @@ impl Client {
 
     pub async fn queue(&self, name: &str) -> Result<Queue, ClientError> {
         self.exchange(Call::new(Method::GET, format!("/queues/{}", encode(name)))).await
+    }
+
+    /// Forgets a queue in which nothing is left.
+    pub async fn delete_queue(&self, name: &str) -> Result<(), ClientError> {
+        let call = Call::new(Method::DELETE, format!("/queues/{}", encode(name)));
+        let (status, body) = self.whole(call).await?;
+        if status.is_success() { Ok(()) } else { Err(refused(status, &body)) }
     }
 
     /// Pauses or resumes the queue, or changes its limits.

@@ -25,4 +25,4 @@ mod values;
 
 pub use document::{Document, MAX_JOBS, MAX_STEPS, Need, Step, parse, parse_addition};
 pub use indices::{MAX_INDICES, parse_array, parse_indices};
-pub use mistake::Mistake;
+pub use mistake::{Mistake, closest};

@@ -60,6 +60,11 @@ impl Mistakes {
 
     /// A key that nobody knows, with the one that was probably meant.
     pub(crate) fn unknown_key(&mut self, at: Position, key: &str, owner: &str, known: &[&str]) {
+        if matches!(key, "image" | "image_name") {
+            let message =
+                "containers are not supported yet, and a step that names an image does not run without it";
+            return self.add(at, message.to_owned());
+        }
         let hint = match closest(key, known.iter().copied()) {
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("it may have {}", known.join(", ")),
@@ -79,7 +84,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// The known word that is nearest to the given one, if one is near enough to have been meant.
-pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     let given: Vec<char> = word.to_lowercase().chars().collect();
     if given.len() > LONGEST {

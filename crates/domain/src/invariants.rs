@@ -196,7 +196,7 @@ fn check_capacity(jobs: &[Job], workers: &[Worker], found: &mut Vec<Violation>) 
             *running += 1;
         }
     }
-    for worker in workers {
+    for worker in workers.iter().filter(|worker| !worker.assumed) {
         let Some((used, running)) = held.get(&worker.id) else { continue };
         // GPUs that were named one by one are counted one by one.
         let counted = if worker.devices.is_empty() { used.clone() } else { used.without_gpus() };

@@ -51,6 +51,8 @@ pub enum Rejection {
     NotOverdue,
     #[error("dependency \"{name}\" does not exist")]
     UnknownDependency { name: String },
+    #[error("the idempotency key {key:?} names {first} already, which differs in {}", .fields.join(", "))]
+    KeyReused { key: String, first: String, fields: Vec<&'static str> },
     #[error("cycle detected: {}", .path.join("->"))]
     DependencyCycle { path: Vec<String> },
     #[error("the reference \"{name}\" is used by more than one job of the batch")]
@@ -65,6 +67,12 @@ pub enum Rejection {
     TooManyQueued { queued: u64, limit: u64 },
     #[error("user {user} has {queued} jobs waiting in queue {queue}, at most {limit} may")]
     UserFull { queue: String, user: String, queued: u64, limit: u64 },
+    #[error("queue {queue} does not exist")]
+    QueueNotFound { queue: QueueName },
+    #[error("queue {queue} cannot be removed: queue {child} is below it")]
+    QueueHasQueues { queue: QueueName, child: QueueName },
+    #[error("queue {queue} cannot be removed: it has jobs that have not ended, such as {job}")]
+    QueueHasJobs { queue: QueueName, job: JobId },
     #[error("a queue cannot be below itself: {}", spelled(.path))]
     QueueCycle { path: Vec<QueueName> },
     #[error("queue {queue} would be {depth} queues below its root, at most {limit} are allowed")]

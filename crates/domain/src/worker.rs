@@ -48,6 +48,10 @@ pub struct Worker {
     pub status: WorkerStatus,
     pub last_heartbeat: Timestamp,
     pub registered_at: Timestamp,
+    /// It never registered, as far as is known, but asked for work by its name: what it has is not known, and single jobs are
+    /// handed to it whatever they need, as to an anonymous claimer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
     /// How jobs fared on it lately.
     #[serde(default)]
     pub health: Health,
@@ -91,6 +95,28 @@ impl Ports {
 }
 
 impl Worker {
+    /// A claimer of which nothing is known but its name.
+    pub fn assumed(id: WorkerId, now: Timestamp) -> Self {
+        Self {
+            id,
+            exec_addr: String::new(),
+            resources: Resources::default(),
+            tags: BTreeSet::new(),
+            devices: Vec::new(),
+            labels: BTreeMap::new(),
+            slots: None,
+            hostname: None,
+            version: None,
+            status: WorkerStatus::Active,
+            last_heartbeat: now,
+            registered_at: now,
+            assumed: true,
+            health: Health::default(),
+            ports: Ports::default(),
+            kept: None,
+        }
+    }
+
     /// Takes over a repeated registration, keeping the time of the first one and what is known
     /// about how jobs fared on it.
     #[must_use]
@@ -176,6 +202,7 @@ mod tests {
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
+            assumed: false,
             health: Health::default(),
             ports: Ports { kept: kept.to_vec(), ..Ports::default() },
             kept: None,

@@ -53,6 +53,8 @@ pub use workers::{Quarantine, RegisterRequest, Worker, WorkerStatus};
 
 /// Response header with the lease of a single claimed job.
 pub const HEADER_LEASE: &str = "x-muster-lease";
+/// Request header that has unknown fields and parameters ignored, when it is `true`.
+pub const HEADER_LENIENT: &str = "muster-lenient";
 /// Request header that names the calling worker, for reports without a lease.
 pub const HEADER_WORKER_ID: &str = "x-worker-id";
 /// Response header with the cursor of the next page of a list; absent on the last page.

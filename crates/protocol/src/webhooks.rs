@@ -95,9 +95,9 @@ pub struct WebhookTest {
     /// Why it was not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The beginning of the answer's body.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub body: String,
+    /// Length of the answer's body, counted up to 65536. The body itself is not shown.
+    #[serde(default)]
+    pub bytes: u64,
     pub took_ms: u64,
 }
 

@@ -5,7 +5,7 @@
 //! scheduler the bound is kept; several schedulers may together exceed it by what they take in between two
 //! counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ struct Known {
     by_user: HashMap<(String, String), u64>,
     /// Jobs that waited at the last count, and those taken in since.
     by_queue: HashMap<String, u64>,
+    /// Queues that an operator made, and others in which something runs.
+    made: HashSet<String>,
+    running: HashSet<String>,
     total: u64,
     counted: Option<Instant>,
 }
@@ -40,12 +43,14 @@ struct Known {
 pub(crate) struct Admission {
     /// At most this many jobs may wait in all; `None` sets no bound.
     most: Option<u64>,
+    /// Whether jobs enter only queues that an operator made.
+    closed: bool,
     known: Mutex<Known>,
 }
 
 impl Admission {
-    pub(crate) fn new(most: Option<u64>) -> Self {
-        Self { most, known: Mutex::default() }
+    pub(crate) fn new(most: Option<u64>, closed: bool) -> Self {
+        Self { most, closed, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -57,8 +62,8 @@ impl Admission {
         self.known().counted = None;
     }
 
-    /// Counts these jobs in, or refuses them with the numbers.
-    pub(crate) async fn admit(&self, store: &dyn Store, jobs: &[NewJob]) -> Result<(), ApiError> {
+    /// Counts these jobs in, or refuses them with the numbers. Returns what the submitter should hear of its queues.
+    pub(crate) async fn admit(&self, store: &dyn Store, jobs: &[NewJob]) -> Result<Vec<String>, ApiError> {
         let mut wanted = Wanted::default();
         for job in jobs {
             let queue = job.spec.queue.as_ref().map_or("", QueueName::as_str);
@@ -70,12 +75,45 @@ impl Admission {
         if self.is_stale(FRESH) && (self.most.is_some() || self.has_limits_or_unknown()) {
             self.count(store).await?;
         }
-        let Err(refusal) = self.enter(&wanted) else { return Ok(()) };
+        let remarks = self.judge_names(store, &wanted).await?;
+        let Err(refusal) = self.enter(&wanted) else { return Ok(remarks) };
         if !self.is_stale(RECOUNT) {
             return Err(refused(refusal));
         }
         self.count(store).await?;
-        self.enter(&wanted).map_err(refused)
+        self.enter(&wanted).map_err(refused)?;
+        Ok(remarks)
+    }
+
+    /// A queue that nobody has heard of is probably a typing error: it is remarked on, or refused where the set of
+    /// queues is closed.
+    async fn judge_names(&self, store: &dyn Store, wanted: &Wanted<'_>) -> Result<Vec<String>, ApiError> {
+        let names = || wanted.by_queue.keys().copied().filter(|name| !name.is_empty());
+        let look = |known: &Known| {
+            let old = known.counted.is_none_or(|at| at.elapsed() > RECOUNT);
+            old && names().any(|name| known.is_strange(name, self.closed))
+        };
+        // Another scheduler may have made the queue since the last look.
+        let again = look(&self.known());
+        if again {
+            self.count(store).await?;
+        }
+        let known = self.known();
+        let mut remarks = Vec::new();
+        for name in names().filter(|name| known.is_strange(name, self.closed)) {
+            let others = known.made.iter().chain(&known.running).chain(known.by_queue.keys());
+            let meant =
+                muster_document::closest(name, others.map(String::as_str).filter(|other| *other != name));
+            let hint = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+            if self.closed {
+                let message = format!(
+                    "queue {name:?} does not exist, and only an operator makes queues here (--queues closed){hint}"
+                );
+                return Err(ApiError::bad_request("unknown_queue", message).at("queue_name"));
+            }
+            remarks.push(format!("queue {name:?} is new: it has no quota and no limits{hint}"));
+        }
+        Ok(remarks)
     }
 
     fn is_stale(&self, age: Duration) -> bool {
@@ -118,6 +156,8 @@ impl Admission {
             .iter()
             .filter_map(|queue| Some((queue.name.as_str().to_owned(), queue.max_queued?)))
             .collect();
+        known.made = queues.iter().map(|queue| queue.name.as_str().to_owned()).collect();
+        known.running = counts.held_by_queue.keys().cloned().collect();
         known.total = counts.waiting_by_queue.values().sum();
         known.by_queue = counts.waiting_by_queue.into_iter().collect();
         known.counted = Some(Instant::now());
@@ -156,6 +196,13 @@ struct Wanted<'j> {
 }
 
 impl Known {
+    /// Whether the queue is none that an operator made, nor, in an open set, one that has jobs. Where nobody ever made
+    /// a queue, names are only labels.
+    fn is_strange(&self, name: &str, closed: bool) -> bool {
+        let used = || self.running.contains(name) || self.by_queue.contains_key(name);
+        !self.made.contains(name) && (closed || !(self.made.is_empty() || used()))
+    }
+
     fn is_bounded(&self) -> bool {
         !self.limits.is_empty() || !self.user_limits.is_empty()
     }

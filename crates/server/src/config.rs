@@ -11,6 +11,7 @@ use muster_store::engine::{Policies, Policy};
 
 use crate::clock::Clock;
 use crate::gate::Origin;
+use crate::webhooks::Target;
 
 const MIB: usize = 1024 * 1024;
 
@@ -80,13 +81,21 @@ pub struct WebhookConfig {
     pub policy: DeliveryPolicy,
     /// How long a receiver may take to answer.
     pub timeout: Duration,
-    /// Whether receivers on this machine and in private networks are allowed.
-    pub allow_private: bool,
+    /// Whether receivers on this machine and in private networks are allowed. `None` allows those on this machine to
+    /// a scheduler that only this machine reaches.
+    pub allow_private: Option<bool>,
+    /// Receivers that are allowed wherever they are.
+    pub allow: Vec<Target>,
 }
 
 impl Default for WebhookConfig {
     fn default() -> Self {
-        Self { policy: DeliveryPolicy::default(), timeout: Duration::from_secs(10), allow_private: true }
+        Self {
+            policy: DeliveryPolicy::default(),
+            timeout: Duration::from_secs(10),
+            allow_private: None,
+            allow: Vec::new(),
+        }
     }
 }
 
@@ -136,6 +145,8 @@ pub struct ServerConfig {
     pub queue_capacity: usize,
     /// Jobs that may wait in all; a submit beyond it is turned away. `None` sets no bound.
     pub max_queued: Option<u64>,
+    /// Whether jobs enter only queues that an operator made.
+    pub closed_queues: bool,
     /// Open connections beyond which new ones wait.
     pub max_connections: usize,
     /// How long a client may take to send the head of a request.
@@ -175,6 +186,7 @@ impl Default for ServerConfig {
             grace: Duration::from_secs(15),
             queue_capacity: 16_384,
             max_queued: Some(10_000_000),
+            closed_queues: false,
             max_connections: 10_000,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(60),

@@ -15,6 +15,7 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::gate::{self, Admitted};
 use crate::ids;
+use crate::routes::parameters;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
 const NO_ROUTE: &str = "none";
@@ -60,7 +61,7 @@ pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: 
 /// Lets the request through to its route, or answers in its place.
 async fn behind_gate(app: &Shared, request: Request, next: Next) -> Response {
     let origin = match app.gate.admit(request.method(), request.uri(), request.headers()) {
-        Ok(Admitted::Direct) => return next.run(request).await,
+        Ok(Admitted::Direct) => return checked(request, next).await,
         Ok(Admitted::Page(origin)) => origin,
         Err(error) => return error.into_response(),
     };
@@ -70,10 +71,22 @@ async fn behind_gate(app: &Shared, request: Request, next: Next) -> Response {
         gate::permit(response.headers_mut(), asked);
         response
     } else {
-        next.run(request).await
+        checked(request, next).await
     };
     gate::tell_browser(response.headers_mut(), origin);
     response
+}
+
+/// Refuses parameters that the route does not have.
+async fn checked(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let refused = route.and_then(|route| {
+        parameters::check(request.method(), route.as_str(), request.uri(), request.headers()).err()
+    });
+    match refused {
+        Some(error) => error.into_response(),
+        None => next.run(request).await,
+    }
 }
 
 /// Methods that clients invent must not become labels.

@@ -5,6 +5,7 @@
 //! text or as problem+json, as the client asked.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -12,6 +13,14 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use muster_domain::Rejection;
 use muster_store::StoreError;
+
+/// What a caller may have meant by a word that is none of `known`.
+pub(crate) fn hint(word: &str, known: &[&str]) -> String {
+    match muster_document::closest(word, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("it may have {}", known.join(", ")),
+    }
+}
 
 /// What keeps a scheduler from starting.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +72,28 @@ impl ApiError {
 
     pub fn conflict(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// A job that is meant for a container must not run on the host instead.
+    pub(crate) fn no_containers() -> Self {
+        let message = "image: containers are not supported yet, and a job that names an image does not run without it; \
+                       leave the field out to run the command on the worker's host";
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "containers_not_supported", message).at("image")
+    }
+
+    /// A key that nobody knows; `place` leads to the object that has it.
+    pub(crate) fn unknown_field(place: &str, key: &str, known: &[&str]) -> Self {
+        let message = match place {
+            "" => format!("unknown field {key:?}; {}", hint(key, known)),
+            place => format!("unknown field {key:?} in {place}; {}", hint(key, known)),
+        };
+        let field = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+        Self::bad_request("unknown_field", message).at(field)
+    }
+
+    /// A value of another type than its field has.
+    pub(crate) fn wrong_field(place: &str, message: impl fmt::Display) -> Self {
+        Self::bad_request("invalid_body", format!("invalid request body: {message}")).at(place.to_owned())
     }
 
     pub fn invalid_body() -> Self {
@@ -199,6 +230,11 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::AlreadyEnded { .. } => (S::CONFLICT, "job_ended", None),
         Rejection::NotBlocked { .. } => (S::CONFLICT, "job_not_blocked", None),
         Rejection::NotOverdue => (S::CONFLICT, "not_overdue", None),
+        Rejection::QueueNotFound { .. } => (S::NOT_FOUND, "queue_not_found", None),
+        Rejection::QueueHasQueues { .. } | Rejection::QueueHasJobs { .. } => {
+            (S::CONFLICT, "queue_in_use", None)
+        }
+        Rejection::KeyReused { .. } => (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key")),
         Rejection::UnknownDependency { .. } => (S::BAD_REQUEST, "unknown_dependency", Some("depends_on")),
         Rejection::DependencyCycle { .. } => (S::BAD_REQUEST, "dependency_cycle", Some("depends_on")),
         Rejection::DuplicateReference { .. } => (S::BAD_REQUEST, "duplicate_reference", Some("ref")),
@@ -214,6 +250,9 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::QueueTooDeep { .. } => (S::CONFLICT, "queue_too_deep", Some("parent")),
         Rejection::WebhookNotFound { .. } => (S::NOT_FOUND, "webhook_not_found", None),
         Rejection::TooManyWebhooks { .. } => (S::CONFLICT, "too_many_webhooks", None),
+        Rejection::BatchRefused { cause } if matches!(**cause, Rejection::KeyReused { .. }) => {
+            (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key"))
+        }
         Rejection::BatchRefused { .. } => (S::BAD_REQUEST, "batch_refused", None),
     }
 }

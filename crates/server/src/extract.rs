@@ -12,12 +12,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
 use muster_domain::{Caller, GangId, JobId, Lease, SetId, WorkerId};
+use muster_protocol::HEADER_LENIENT;
 use serde::Serialize;
 
 use crate::app::Shared;
 use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::ids;
+use crate::lenient::Reading;
 use crate::params::{self, Params};
 
 /// How much of a body that is too large is still read, so that the client sees the answer, and for how long.
@@ -39,6 +41,11 @@ impl Call {
     pub(crate) fn caller(&self) -> Result<Caller, ApiError> {
         let caller = params::caller(&self.params, &self.headers)?;
         Ok(Caller { lease: caller.lease.or(self.path_lease), ..caller })
+    }
+
+    /// How unknown fields of the body are taken.
+    pub(crate) fn reading(&self) -> Reading {
+        reading(&self.headers)
     }
 
     pub(crate) fn worker(&self) -> Option<WorkerId> {
@@ -63,6 +70,15 @@ impl FromRequestParts<Shared> for Call {
             is_head: parts.method == http::Method::HEAD,
             path_lease: parts.uri.path().split('/').nth(2).and_then(|name| leased(name).1),
         })
+    }
+}
+
+/// Clients that count on the old way say so.
+pub(crate) fn reading(headers: &HeaderMap) -> Reading {
+    let lenient = headers.get(HEADER_LENIENT).and_then(|value| value.to_str().ok());
+    match lenient {
+        Some("true" | "1") => Reading::Lenient,
+        _ => Reading::Strict,
     }
 }
 

@@ -45,3 +45,4 @@ pub use config::{Access, Limits, ServerConfig, WebhookConfig};
 pub use error::ServerError;
 pub use gate::Origin;
 pub use server::{Listen, RunningServer, Server};
+pub use webhooks::Target;

@@ -106,10 +106,10 @@ pub(crate) fn labels(
 mod tests {
     use super::*;
     use crate::config::ServerConfig;
-    use crate::lenient;
+    use crate::lenient::{self, Reading};
 
     fn read(text: &str) -> Result<Vec<Device>, ApiError> {
-        devices(Some(lenient::decode(text.as_bytes())?), &ServerConfig::default().limits)
+        devices(Some(lenient::decode(text.as_bytes(), Reading::Strict)?), &ServerConfig::default().limits)
     }
 
     #[test]
@@ -125,7 +125,9 @@ mod tests {
     #[test]
     fn a_topology_names_a_label_and_a_known_mode() {
         let limits = ServerConfig::default().limits;
-        let read = |text: &str| lenient::decode::<TopologyBody>(text.as_bytes()).unwrap().check(&limits);
+        let read = |text: &str| {
+            lenient::decode::<TopologyBody>(text.as_bytes(), Reading::Strict).unwrap().check(&limits)
+        };
         let pack = read(r#"{"label":"rack"}"#).unwrap();
         assert_eq!((pack.mode, pack.required), (TopologyMode::Pack, false));
         let spread = read(r#"{"label":"zone","mode":"spread","required":true}"#).unwrap();

@@ -28,7 +28,7 @@ use crate::listener::{self, Connections};
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
 use crate::wake::{self, WakeHub};
-use crate::webhooks::Sender;
+use crate::webhooks::{Reach, Sender};
 use crate::{ids, loops, routes};
 
 /// How long the start waits for the store's clock.
@@ -131,9 +131,9 @@ impl Server {
         };
         let app = Arc::new(App {
             gate: Gate::new(&config.access, addr),
-            admission: Admission::new(config.max_queued),
+            admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
-            webhooks: Sender::new(&config.webhooks, config.clock.clone()),
+            webhooks: Sender::new(&config.webhooks, Reach::new(&config.webhooks, addr), config.clock.clone()),
             tokens: crate::tokens::Tokens::default(),
             config,
             store,

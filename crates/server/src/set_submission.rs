@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::config::ServerConfig;
 use crate::error::ApiError;
+use crate::lenient::Reading;
 use crate::submission::{SubmitBody, check_text};
 use crate::{gang_submission, ids, lenient};
 
@@ -133,7 +134,7 @@ impl Pipeline<'_> {
         job.working_dir = working_dir(self.working_dir, job.working_dir);
         job.user = job.user.or_else(|| self.user.map(str::to_owned));
         let text = serde_json::to_vec(&job).map_err(|_| ApiError::internal())?;
-        let mut first = lenient::decode::<SubmitBody>(&text)?.into_new_job(self.config)?;
+        let mut first = lenient::decode::<SubmitBody>(&text, Reading::Strict)?.into_new_job(self.config)?;
         let mut spec = first.spec.as_ref().clone();
         spec.name.get_or_insert_with(|| step.name.clone());
         match step.max_parallel {

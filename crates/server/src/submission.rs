@@ -72,6 +72,9 @@ lenient_object! {
         rule: String = "rule",
         rules: BTreeMap<String, String> = "rules",
         if_unmet: String = "if_unmet",
+        image: String = "image" | "image_name",
+        required_cpu: f64 = "required_cpu",
+        required_memory: u64 = "required_memory",
     }
 }
 
@@ -141,6 +144,10 @@ impl SubmitBody {
     pub(crate) fn into_new_job(mut self, config: &ServerConfig) -> Result<NewJob, ApiError> {
         let limits = &config.limits;
         let program = self.program(limits)?;
+        if self.image.as_ref().is_some_and(|image| !image.is_empty()) {
+            return Err(ApiError::no_containers());
+        }
+        self.merge_amounts()?;
         let gang = GangFields {
             size: self.gang_size,
             min: self.gang_min,
@@ -167,6 +174,27 @@ impl SubmitBody {
             member: None,
             first_task: None,
         })
+    }
+
+    /// Takes the older names of two amounts: cores, and mebibytes.
+    fn merge_amounts(&mut self) -> Result<(), ApiError> {
+        if self.required_cpu.is_none() && self.required_memory.is_none() {
+            return Ok(());
+        }
+        let amounts = self.resources.get_or_insert_default();
+        let twice = |field: &'static str, other: &str| {
+            let message = format!("{field} and resources.{other} are the same: give one of them");
+            Err(ApiError::invalid_field(field, message))
+        };
+        if self.required_cpu.is_some() && amounts.cpus.is_some() {
+            return twice("required_cpu", "cpus");
+        }
+        if self.required_memory.is_some() && amounts.memory_mb.is_some() {
+            return twice("required_memory", "memory_mb");
+        }
+        amounts.cpus = amounts.cpus.or(self.required_cpu);
+        amounts.memory_mb = amounts.memory_mb.or(self.required_memory);
+        Ok(())
     }
 
     fn program(&mut self, limits: &Limits) -> Result<Program, ApiError> {
@@ -274,10 +302,11 @@ fn check_grace(seconds: Option<i64>, config: &ServerConfig) -> Result<Option<Spa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lenient;
+    use crate::lenient::{self, Reading};
 
     fn check(body: &str) -> Result<NewJob, ApiError> {
-        lenient::decode::<SubmitBody>(body.as_bytes())?.into_new_job(&ServerConfig::default())
+        lenient::decode::<SubmitBody>(body.as_bytes(), Reading::Strict)?
+            .into_new_job(&ServerConfig::default())
     }
 
     fn message(body: &str) -> String {

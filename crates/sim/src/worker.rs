@@ -168,6 +168,7 @@ impl SimWorker {
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
+            assumed: false,
             health: Health::default(),
             ports: Ports { kept: self.ports.iter().copied().collect(), ..Ports::default() },
         })

@@ -31,6 +31,12 @@ impl PostgresTx {
         rows.iter().map(read_queue).collect()
     }
 
+    pub(crate) async fn remove_queues(&mut self, names: &[QueueName]) -> Done<()> {
+        let names: Vec<String> = names.iter().map(|name| storable(name.as_str()).into_owned()).collect();
+        self.execute("delete queues", "DELETE FROM queues WHERE name = ANY($1)", &[&names]).await?;
+        Ok(())
+    }
+
     pub(crate) async fn write_queues(&mut self, queues: &[Queue]) -> Done<()> {
         let names: Vec<_> = queues.iter().map(|queue| storable(queue.name.as_str())).collect();
         let settings = queues.iter().map(to_json).collect::<Done<Vec<String>>>()?;

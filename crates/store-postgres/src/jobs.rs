@@ -85,8 +85,8 @@ struct NewRow<'j> {
 }
 
 impl<'j> NewRow<'j> {
-    fn of(job: &'j Job) -> Self {
-        let mut row = JobRow::from(job);
+    fn of(job: &'j Job) -> Done<Self> {
+        let mut row = JobRow::try_from(job)?;
         for text in [
             &mut row.worker_id,
             &mut row.queue,
@@ -100,7 +100,7 @@ impl<'j> NewRow<'j> {
         }
         let tags = &job.spec.tags;
         let tags = (!tags.is_empty()).then(|| tags.iter().map(|tag| storable(tag)).collect());
-        Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags }
+        Ok(Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags })
     }
 
     fn fields(&self) -> [&(dyn ToSql + Sync); 43] {
@@ -219,13 +219,13 @@ impl PostgresTx {
             job.seq = seq as u64;
             self.remember(job.id, seq);
         }
-        let rows: Vec<NewRow<'_>> = jobs.iter().map(NewRow::of).collect();
+        let rows = jobs.iter().map(NewRow::of).collect::<Done<Vec<NewRow<'_>>>>()?;
         self.copy(&INSERT, &rows, NewRow::fields).await?;
         self.copy(&INSERT_IDS, &rows, |row| [&row.id, &row.row.seq]).await
     }
 
     pub(crate) async fn write_jobs(&mut self, jobs: &[Job]) -> Done<()> {
-        let rows = &job_rows(jobs);
+        let rows = &job_rows(jobs)?;
         let written = self
             .execute(
                 "update jobs",
@@ -270,7 +270,7 @@ impl PostgresTx {
 
     /// Writes what an edit changes.
     pub(crate) async fn rewrite(&mut self, jobs: &[Job]) -> Done<()> {
-        let rows = &job_rows(jobs);
+        let rows = &job_rows(jobs)?;
         let values: [&(dyn ToSql + Sync); 6] = [
             &column(rows, |row| row.seq),
             &column(rows, |row| row.priority),

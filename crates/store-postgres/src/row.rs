@@ -35,8 +35,8 @@ pub(crate) fn column<'r, T>(rows: &'r [JobRow], value: impl Fn(&'r JobRow) -> T)
     rows.iter().map(value).collect()
 }
 
-pub(crate) fn job_rows(jobs: &[Job]) -> Vec<JobRow> {
-    jobs.iter().map(JobRow::from).collect()
+pub(crate) fn job_rows(jobs: &[Job]) -> Result<Vec<JobRow>, StoreError> {
+    jobs.iter().map(JobRow::try_from).collect()
 }
 
 pub(crate) fn uuids(ids: &[JobId]) -> Vec<Uuid> {
@@ -161,6 +161,7 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
         status: status.ok_or_else(|| corrupt(format!("worker {id}"), "unknown status"))?,
         last_heartbeat: Timestamp::from_micros(row.try_get(8).map_err(&fail)?),
         registered_at: Timestamp::from_micros(row.try_get(9).map_err(&fail)?),
+        assumed: stock.assumed,
         health: match row.try_get::<_, Option<String>>(10).map_err(&fail)? {
             Some(text) => from_json(&text, &id)?,
             None => Health::default(),

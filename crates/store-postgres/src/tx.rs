@@ -451,6 +451,10 @@ impl Tx for PostgresTx {
         self.write_queues(queues).await
     }
 
+    async fn delete_queues(&mut self, names: &[QueueName]) -> Done<()> {
+        self.remove_queues(names).await
+    }
+
     async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
         self.lock_and_select_trees(roots).await
     }

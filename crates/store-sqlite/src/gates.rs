@@ -18,6 +18,15 @@ impl SqliteTx<'_> {
         self.rows("read queues", "SELECT name, settings FROM queues ORDER BY name", [], read_queue)
     }
 
+    pub(crate) fn remove_queues(&self, names: &[QueueName]) -> Done<()> {
+        const OPERATION: &str = "delete queues";
+        let mut statement = self.statement(OPERATION, "DELETE FROM queues WHERE name = ?1")?;
+        for name in names {
+            statement.execute([name.as_str()]).map_err(during(OPERATION))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn write_queues(&self, queues: &[Queue]) -> Done<()> {
         let sql = "INSERT OR REPLACE INTO queues (name, settings) VALUES (?1, ?2)";
         let mut statement = self.statement("put queues", sql)?;

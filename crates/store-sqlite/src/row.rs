@@ -52,7 +52,7 @@ pub(crate) const fn id_bytes(id: JobId) -> [u8; 16] {
 }
 
 pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(), StoreError> {
-    let row = JobRow::from(job);
+    let row = JobRow::try_from(job)?;
     let inserted = statement.execute(params![
         row.seq,
         id_bytes(row.id),
@@ -102,7 +102,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
 
 /// Writes what may change of a job; an error when there is no such job.
 pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(), StoreError> {
-    let row = JobRow::from(job);
+    let row = JobRow::try_from(job)?;
     let updated = statement.execute(params![
         row.seq,
         row.status.as_str(),
@@ -140,7 +140,7 @@ pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
 
 /// Writes what an edit changes.
 pub(crate) fn rewrite_job(statement: &mut Statement<'_>, job: &Job) -> Result<(), StoreError> {
-    let row = JobRow::from(job);
+    let row = JobRow::try_from(job)?;
     let rewritten =
         statement.execute(params![row.seq, row.priority, row.shape, row.alarm_at, row.spec, row.rank]);
     rewritten.map(|_| ()).map_err(during("rewrite jobs"))
@@ -257,6 +257,7 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
         status: status.ok_or_else(|| corrupt(format!("worker {id}"), "unknown status"))?,
         last_heartbeat: Timestamp::from_micros(row.get(8).map_err(&fail)?),
         registered_at: Timestamp::from_micros(row.get(9).map_err(&fail)?),
+        assumed: stock.assumed,
         health: match row.get::<_, Option<String>>(10).map_err(&fail)? {
             Some(text) => from_json(&text, &id)?,
             None => Health::default(),

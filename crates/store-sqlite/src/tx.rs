@@ -356,6 +356,10 @@ impl Tx for SqliteTx<'_> {
         self.write_queues(queues)
     }
 
+    async fn delete_queues(&mut self, names: &[QueueName]) -> Done<()> {
+        self.remove_queues(names)
+    }
+
     async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
         self.select_trees(roots)
     }

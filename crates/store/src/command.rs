@@ -278,11 +278,20 @@ pub enum Command {
         job: JobId,
     },
     PutQueue(QueueSettings),
+    /// Forgets a queue in which nothing is left.
+    RemoveQueue {
+        name: QueueName,
+    },
     RegisterWorker(Worker),
     WorkerHeartbeat {
         worker: WorkerId,
         /// All ports that it keeps free for gangs; `None` when they are as said before.
         ports: Option<Vec<u16>>,
+    },
+    /// A claimer that knows no registration but its first gives its name: one that is not known gets a record. Workers
+    /// that sync register again instead.
+    Introduce {
+        worker: WorkerId,
     },
     /// End the quarantine of a worker.
     ReleaseWorker {

@@ -1,6 +1,6 @@
 //! Jobs as flat rows: the one translation between [`Job`] and the columns that SQL backends keep.
 //!
-//! Guarantee: `JobRow::from(&job)` followed by `Job::try_from(row)` gives the same job.
+//! Guarantee: `JobRow::try_from(&job)` followed by `Job::try_from(row)` gives the same job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ struct Extra {
 }
 
 impl Extra {
-    fn of(job: &Job) -> Option<String> {
+    fn of(job: &Job) -> Result<Option<String>, StoreError> {
         let needs = match &job.phase {
             Phase::Blocked { needs } if !needs.is_plain() => Some(needs.clone()),
             _ => None,
@@ -146,7 +146,7 @@ impl Extra {
             finished: matches!(job.phase, Phase::Preempted { finished: true, .. }),
             finished_at: job.finished_at(),
         };
-        (extra != Self::default()).then(|| json(&extra)).flatten()
+        (extra != Self::default()).then(|| json(job, "extra", &extra)).transpose()
     }
 }
 
@@ -170,17 +170,19 @@ impl JobRow {
             .find(|name| *name == text)
     }
 
-    fn closed(&self) -> Option<ClosedLease> {
-        let by = self.closed_by.map(|name| match name {
-            "done" => ReportKind::Done,
-            "timed_out" => ReportKind::TimedOut,
-            "released" => ReportKind::Released,
-            "preempted" => ReportKind::Preempted,
-            "finished" => ReportKind::Finished,
-            "lost" => ReportKind::Lost,
-            _ => ReportKind::Failed,
-        });
-        self.closed_lease.map(|lease| ClosedLease { lease: Lease(lease as u64), by })
+    fn closed(&self) -> Result<Option<ClosedLease>, StoreError> {
+        let by = match self.closed_by {
+            None => None,
+            Some("done") => Some(ReportKind::Done),
+            Some("failed") => Some(ReportKind::Failed),
+            Some("timed_out") => Some(ReportKind::TimedOut),
+            Some("released") => Some(ReportKind::Released),
+            Some("preempted") => Some(ReportKind::Preempted),
+            Some("finished") => Some(ReportKind::Finished),
+            Some("lost") => Some(ReportKind::Lost),
+            Some(other) => return Err(self.corrupt(format!("closed_by {other:?}"))),
+        };
+        Ok(self.closed_lease.map(|lease| ClosedLease { lease: Lease(lease as u64), by }))
     }
 
     fn worker(&self) -> Option<WorkerId> {
@@ -256,15 +258,25 @@ impl JobRow {
     }
 }
 
-fn json<T: serde::Serialize>(value: &T) -> Option<String> {
-    serde_json::to_string(value).ok()
+/// A part of a job that cannot be written is an error: an empty text would be read as another job.
+fn json<T: serde::Serialize>(job: &Job, part: &str, value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt {
+        record: job.id.to_string(),
+        detail: format!("{part} cannot be written: {error}"),
+    })
 }
 
-impl From<&Job> for JobRow {
-    fn from(job: &Job) -> Self {
+impl TryFrom<&Job> for JobRow {
+    type Error = StoreError;
+
+    fn try_from(job: &Job) -> Result<Self, StoreError> {
         let reason = match &job.phase {
-            Phase::Failed { reason, .. } | Phase::Cancelled { reason, .. } => json(reason),
-            Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => json(stop),
+            Phase::Failed { reason, .. } | Phase::Cancelled { reason, .. } => {
+                Some(json(job, "reason", reason)?)
+            }
+            Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
+                Some(json(job, "reason", stop)?)
+            }
             _ => None,
         };
         let (waiting_on, reserved_at) = match &job.phase {
@@ -274,7 +286,7 @@ impl From<&Job> for JobRow {
         };
         let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
         let running = job.status() == Status::Running;
-        Self {
+        Ok(Self {
             id: job.id,
             seq: job.seq as i64,
             status: job.status(),
@@ -289,7 +301,7 @@ impl From<&Job> for JobRow {
             closed_by: job.closed.and_then(|closed| closed.by).map(closed_by_name),
             waiting_on,
             alarm_at: micros(job.alarm()),
-            extra: Extra::of(job),
+            extra: Extra::of(job)?,
             unique_key: job.spec.unique.as_ref().map(|unique| unique.key.clone()),
             set_id: job.member.as_ref().map(|member| member.set.as_uuid()),
             step: job.member.as_ref().and_then(|member| member.step.as_deref().map(str::to_owned)),
@@ -316,8 +328,8 @@ impl From<&Job> for JobRow {
             served: job.served.as_micros() as i64,
             waited: job.waited.as_micros() as i64,
             pinned: job.pinned,
-            spec: json(job.spec.as_ref()).unwrap_or_default(),
-        }
+            spec: json(job, "spec", job.spec.as_ref())?,
+        })
     }
 }
 
@@ -338,6 +350,8 @@ pub struct Stock {
     pub devices: Vec<Device>,
     #[serde(default, rename = "l", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    #[serde(default, rename = "a", skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
 }
 
 impl From<&Worker> for Stock {
@@ -346,6 +360,7 @@ impl From<&Worker> for Stock {
             resources: worker.resources.clone(),
             devices: worker.devices.clone(),
             labels: worker.labels.clone(),
+            assumed: worker.assumed,
         }
     }
 }
@@ -364,7 +379,7 @@ impl TryFrom<JobRow> for Job {
             phase: row.phase(&extra)?,
             attempts: row.attempts as u32,
             lease: Lease(row.lease as u64),
-            closed: row.closed(),
+            closed: row.closed()?,
             created_at: Timestamp::from_micros(row.created_at),
             ready_at: Timestamp::from_micros(row.ready_at),
             started_at: row.started_at.map(Timestamp::from_micros),

@@ -208,6 +208,7 @@ pub trait Tx {
     async fn queues(&mut self) -> Done<Vec<Queue>>;
     /// Inserts or replaces.
     async fn put_queues(&mut self, queues: &[Queue]) -> Done<()>;
+    async fn delete_queues(&mut self, names: &[QueueName]) -> Done<()>;
     /// Locks these trees of queues, each named by its root, in the order given, until the end of the
     /// transaction; returns the queues that belong to them. A tree need not exist to be locked.
     async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>>;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_tests::{Http, Response, Scheduler, Settings, for_each_store, id_of};
+use muster_tests::{Http, Response, Scheduler, Settings, StoreKind, for_each_store, id_of};
 use serde_json::json;
 
 /// Sends what that worker's HTTP library sends.
@@ -140,4 +140,20 @@ for_each_store! {
         worker.report(&id, "done").expect_empty();
         assert_eq!(scheduler.status(&id), "done");
     }
+}
+
+#[test]
+fn it_is_known_again_after_a_restart_that_forgot_it() {
+    let mut scheduler = Scheduler::start(StoreKind::Memory);
+    let worker = OriginalWorker { http: scheduler.http() };
+    worker.register();
+    scheduler.restart();
+    let worker = OriginalWorker { http: scheduler.http() };
+    let beat = || worker.send("POST", &format!("/workers/{}/heartbeat", OriginalWorker::ID), None);
+    beat().expect_error(404, "worker not found");
+    assert_eq!(worker.claim(), None);
+    beat().expect_empty();
+    assert_eq!(scheduler.workers()[0]["id"], OriginalWorker::ID);
+    let id = id_of(&scheduler.submit_job(&json!({ "command": "true", "resources": { "vram_mb": 100 } })));
+    assert_eq!(worker.claim(), Some(id));
 }

@@ -273,6 +273,7 @@ fn worker(id: &WorkerId) -> Worker {
         status: WorkerStatus::Active,
         last_heartbeat: Timestamp::default(),
         registered_at: Timestamp::default(),
+        assumed: false,
         health: Health::default(),
     }
 }

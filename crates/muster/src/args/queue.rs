@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   muster queue ls
   muster queue pause nightly
+  muster queue rm nigthly
   muster queue set nightly --max-queued 10000 --rate 10/1m
   muster queue set research --parent lab --nominal gpus=32,cpus=512 --borrow gpus=8
   muster queue set research --lend gpus=16 --weight 2 --max-running-per-user 20";
@@ -47,6 +48,11 @@ pub(crate) enum QueueAction {
     },
     /// Start jobs of a queue again
     Resume {
+        #[arg(value_name = "QUEUE")]
+        name: String,
+    },
+    /// Forget a queue that has no unfinished jobs and no queues below it
+    Rm {
         #[arg(value_name = "QUEUE")]
         name: String,
     },

@@ -15,6 +15,11 @@ pub(crate) async fn run(args: &QueueArgs, settings: &Settings) -> anyhow::Result
         QueueAction::Show { name } => client.queue(name).await?,
         QueueAction::Set(set) => client.update_queue(&set.name, &update(set)?).await?,
         QueueAction::Pause { name } => client.update_queue(name, &paused(true)).await?,
+        QueueAction::Rm { name } => {
+            client.delete_queue(name).await?;
+            note(&format!("queue {name} is gone"));
+            return Ok(exit::OK);
+        }
         QueueAction::Resume { name } => client.update_queue(name, &paused(false)).await?,
     };
     print(&queue, settings)

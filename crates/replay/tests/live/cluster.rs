@@ -101,6 +101,7 @@ impl Live<'_> {
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
+            assumed: false,
             health: Health::default(),
             ports: Ports::default(),
             kept: None,

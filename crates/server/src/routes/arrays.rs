@@ -13,7 +13,7 @@ use super::pipelines::{change, find, list, take};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::extract::{Call, SetPath, json, read_body};
-use crate::lenient::{self, lenient_object};
+use crate::lenient::{self, Reading, lenient_object};
 use crate::set_submission::{Array, Elements};
 use crate::submission::SubmitBody;
 use crate::view;
@@ -42,8 +42,9 @@ pub(crate) async fn submit_array(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.batch_body, app.config.body_timeout).await?;
-    let given: ArrayBody = lenient::decode(&bytes)?;
-    let job = lenient::decode::<SubmitBody>(&bytes)?.into_new_job(&app.config)?;
+    let given: ArrayBody = lenient::decode(&bytes, Reading::Lenient)?;
+    let job: SubmitBody = lenient::decode_beside(&bytes, call.reading(), ArrayBody::KEYS)?;
+    let job = job.into_new_job(&app.config)?;
     drop(bytes);
     let elements = match (given.indices.filter(|text| !text.is_empty()), given.items.unwrap_or_default()) {
         (Some(_), items) if !items.is_empty() => {

@@ -16,6 +16,7 @@ use crate::app::Shared;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::extract::{Call, json, read_body};
+use crate::lenient::{self, Part, Reading};
 use crate::submission::SubmitBody;
 use crate::{gang_submission, view};
 
@@ -40,7 +41,7 @@ pub(crate) async fn submit_batch(
     let _room = app.batches.acquire().await.map_err(|_| ApiError::shutting_down())?;
     let items = {
         let bytes = read_body(body, app.config.limits.batch_body, app.config.body_timeout).await?;
-        decode(&bytes, &app.config)?
+        decode(&bytes, call.reading(), &app.config)?
     };
     if atomic {
         refuse_if_any_is_wrong(&items)?;
@@ -97,7 +98,10 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Items, A::Error> {
         let mut items = Items::new();
-        while let Some(body) = elements.next_element::<SubmitBody>()? {
+        loop {
+            lenient::enter(Part::Element(items.len()));
+            let Some(body) = elements.next_element::<SubmitBody>()? else { break };
+            lenient::leave();
             if items.len() == self.config.limits.batch_items {
                 *self.too_many = true;
                 return Err(serde::de::Error::custom("too many jobs"));
@@ -108,18 +112,14 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
     }
 }
 
-fn decode(bytes: &[u8], config: &ServerConfig) -> Result<Items, ApiError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| ApiError::invalid_body())?;
-    let mut decoder = serde_json::Deserializer::from_str(text);
+fn decode(bytes: &[u8], reading: Reading, config: &ServerConfig) -> Result<Items, ApiError> {
     let mut too_many = false;
-    let decoded = ItemsSeed { config, too_many: &mut too_many }.deserialize(&mut decoder);
-    decoded.map_err(|_| {
-        if too_many {
-            ApiError::over_limit("batch", config.limits.batch_items, "jobs")
-        } else {
-            ApiError::invalid_body()
-        }
-    })
+    let seed = ItemsSeed { config, too_many: &mut too_many };
+    let decoded = lenient::read(bytes, reading, &[], |decoder| seed.deserialize(decoder));
+    if too_many {
+        return Err(ApiError::over_limit("batch", config.limits.batch_items, "jobs"));
+    }
+    decoded
 }
 
 fn refuse_if_any_is_wrong(items: &Items) -> Result<(), ApiError> {
@@ -184,14 +184,20 @@ mod tests {
 
     #[test]
     fn too_many_elements_are_refused_with_the_limit() {
-        let error = decode(br#"[{"command":"a"},{"command":"b"},{"command":"c"}]"#, &config(2)).unwrap_err();
+        let error =
+            decode(br#"[{"command":"a"},{"command":"b"},{"command":"c"}]"#, Reading::Strict, &config(2))
+                .unwrap_err();
         assert_eq!(error.message, "batch exceeds the limit of 2 jobs");
-        assert_eq!(decode(br#"[{"command":"a"},{"command":"b"}]"#, &config(2)).unwrap().len(), 2);
+        assert_eq!(
+            decode(br#"[{"command":"a"},{"command":"b"}]"#, Reading::Strict, &config(2)).unwrap().len(),
+            2
+        );
     }
 
     #[test]
     fn a_wrong_element_keeps_its_place() {
-        let items = decode(br#"[{"command":"a"},{},{"command":"c"}] rest"#, &config(10)).unwrap();
+        let items =
+            decode(br#"[{"command":"a"},{},{"command":"c"}] rest"#, Reading::Strict, &config(10)).unwrap();
         assert_eq!(
             refuse_if_any_is_wrong(&items).unwrap_err().message,
             "job 1 of the batch: command is required"
@@ -200,7 +206,8 @@ mod tests {
         assert_eq!(jobs.len(), 2);
         assert_eq!(results[1].error.as_deref(), Some("command is required"));
         for body in ["{}", "", "[1]", "[{]", "null"] {
-            assert_eq!(decode(body.as_bytes(), &config(10)).unwrap_err(), ApiError::invalid_body(), "{body}");
+            let error = decode(body.as_bytes(), Reading::Strict, &config(10)).unwrap_err();
+            assert_eq!((error.status.as_u16(), error.code), (400, "invalid_body"), "{body}");
         }
     }
 }

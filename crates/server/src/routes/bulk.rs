@@ -16,7 +16,7 @@ use muster_store::{Answer, Command, JobFilter, Outcome, StoreExt};
 use super::listing::statuses_named;
 use crate::app::{App, Shared};
 use crate::error::ApiError;
-use crate::extract::{json, read_body};
+use crate::extract::{Call, json, read_body};
 use crate::lenient::{self, lenient_object};
 
 /// Jobs in one transaction.
@@ -97,11 +97,12 @@ impl Verb {
 pub(crate) async fn change_many(
     State(app): State<Shared>,
     Path(verb): Path<String>,
+    call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
     let verb = Verb::parse(&verb).ok_or_else(ApiError::page_not_found)?;
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let body: FilterBody = lenient::decode(&bytes)?;
+    let body: FilterBody = lenient::decode(&bytes, call.reading())?;
     let (dry_run, reason) = (body.dry_run.unwrap_or(false), body.reason.clone());
     let named = !body.ids.as_ref().is_none_or(Vec::is_empty);
     let order = Order { verb, reason, dry_run };

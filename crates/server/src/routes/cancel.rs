@@ -38,7 +38,8 @@ pub(crate) async fn cancel_job(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let given = if bytes.is_empty() { CancelBody::default() } else { lenient::decode(&bytes)? };
+    let given =
+        if bytes.is_empty() { CancelBody::default() } else { lenient::decode(&bytes, call.reading())? };
     let message = call.params.filled("message").map(str::to_owned).or(given.message);
     if let Some(message) = &message {
         check_text("message", message, MESSAGE_BYTES)?;

@@ -26,6 +26,9 @@ use crate::{duration, view};
         ("worker_id" = Option<String>, Query, description = "Who claims; anonymous when absent"),
         ("wait" = Option<String>, Query, description = "How long to wait for work, such as `30s`"),
         ("max" = Option<u32>, Query, description = "Claim up to this many; the answer is then an array"),
+        ("ahead" = Option<u32>, Query, description = "How many of them may wait on the worker for room"),
+        ("claim_key" = Option<String>, Query, description = "Lets the same claim be asked for again"),
+        ("claim_again" = Option<bool>, Query, description = "The answer to the key before was lost"),
     ),
     responses(
         (status = 200, description = "The job, or an array of jobs when `max` is given", body = ClaimAnswer),
@@ -49,7 +52,9 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     let key = call.params.filled("claim_key").map(std::sync::Arc::from);
     let again = call.params.flag("claim_again");
     let ask = Ask { worker: worker.clone(), max: most, ahead, key, again };
-    let delivery = app.batcher.submit(vec![Command::Claim(ask.clone())]).await?;
+    let introduction = worker.clone().map(|worker| Command::Introduce { worker });
+    let commands = introduction.into_iter().chain([Command::Claim(ask.clone())]).collect();
+    let delivery = app.batcher.submit(commands).await?;
     let delivery = if delivery.has_jobs() || wait.is_zero() {
         Some(delivery)
     } else {

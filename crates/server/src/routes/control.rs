@@ -91,10 +91,11 @@ pub(crate) async fn retry_job(
 pub(crate) async fn edit_job(
     State(app): State<Shared>,
     JobPath(job): JobPath,
+    call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let body: EditBody = lenient::decode(&bytes)?;
+    let body: EditBody = lenient::decode(&bytes, call.reading())?;
     if body.max_retries.is_some_and(|attempts| !(1..=MAX_ATTEMPTS).contains(&attempts)) {
         let message = format!("max_retries must be from 1 to {MAX_ATTEMPTS}");
         return Err(ApiError::invalid_field("max_retries", message));

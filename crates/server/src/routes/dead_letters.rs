@@ -78,6 +78,7 @@ pub(crate) async fn list_dead_letters(State(app): State<Shared>, call: Call) -> 
     params(
         ("webhook_id" = Option<String>, Query),
         ("id" = Option<String>, Query, description = "Ids, separated by commas"),
+        ("all" = Option<bool>, Query, description = "What is meant when neither of the others is given"),
     ),
     responses(
         (status = 200, description = "How many are sent again", body = DeadLetterCount),

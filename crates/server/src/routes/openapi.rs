@@ -18,6 +18,7 @@ use crate::config::Limits;
 use crate::submission::MAX_AMOUNT;
 
 use super::claim::ClaimAnswer;
+use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
     arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, explain, gangs,
@@ -52,6 +53,7 @@ use super::{
         queues::list_queues,
         queues::get_queue,
         queues::put_queue,
+        queues::delete_queue,
         workers::release_worker,
         claim::claim_next,
         jobs::get_job,
@@ -146,7 +148,7 @@ use super::{
 struct Document;
 
 /// The document as JSON text.
-pub(super) fn document() -> Result<String, serde_json::Error> {
+pub(crate) fn document() -> Result<String, serde_json::Error> {
     let mut document = Document::openapi();
     for (path, item) in &mut document.paths.paths {
         for (operation, is_post) in operations(item) {
@@ -156,6 +158,7 @@ pub(super) fn document() -> Result<String, serde_json::Error> {
     let mut document = serde_json::to_value(&document)?;
     let limits = Limits::default();
     add_limits(&mut document, &limits);
+    request_schemas::close(&mut document);
     serde_json::to_string(&document)
 }
 
@@ -218,7 +221,12 @@ const SUBMITS: [&str; 5] = ["/jobs", "/jobs/batch", "/arrays", "/pipelines", "/p
 
 fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     let in_path = path.contains('{');
-    let mut statuses = vec![("400", "The request is malformed"), ("503", "The store does not answer")];
+    let mut statuses = vec![
+        ("400", "The request is malformed"),
+        ("403", "It comes from a web page of another origin"),
+        ("421", "It names a host by which the scheduler is not known"),
+        ("503", "The store does not answer"),
+    ];
     if in_path || path == "/events" || path == "/notice" {
         statuses.push(("404", "Not found"));
     }
@@ -230,6 +238,9 @@ fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
         statuses.push(("409", "Refused: the job is in another state or held by another"));
     }
     if is_post && SUBMITS.contains(&path) {
+        statuses
+            .push(("409", "The idempotency key names another job already; the message says what differs"));
+        statuses.push(("422", "A job names an image, and there are no containers yet"));
         statuses.push(("429", "Too many jobs wait; the message has the numbers"));
     }
     for (status, description) in statuses {

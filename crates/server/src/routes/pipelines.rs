@@ -133,10 +133,11 @@ pub(super) struct Taken {
 }
 
 pub(super) async fn take(app: &App, submit: Submit) -> Result<Taken, ApiError> {
-    app.admission.admit(app.store.as_ref(), &submit.jobs).await?;
+    let mut remarks = app.admission.admit(app.store.as_ref(), &submit.jobs).await?;
     match app.batcher.submit_one(Command::Submit(submit)).await? {
         Outcome::SubmittedSet { set, repeated, warnings } => {
-            Ok(Taken { id: set.id, size: set.size, repeated, warnings })
+            remarks.extend(warnings);
+            Ok(Taken { id: set.id, size: set.size, repeated, warnings: remarks })
         }
         _ => Err(ApiError::internal()),
     }
@@ -233,6 +234,7 @@ pub(crate) async fn cancel_pipeline(
     post, path = "/pipelines/{id}/retry", tag = "pipelines",
     params(
         ("id" = String, Path), ("from" = Option<String>, Query, description = "Only this step and what follows it"),
+        ("message" = Option<String>, Query, description = "Why"),
         ("dry_run" = Option<bool>, Query, description = "Only say what would run"),
     ),
     responses((status = 200, description = "What runs again", body = BulkResult))

@@ -20,7 +20,7 @@ const MESSAGE_BYTES: usize = 4096;
 #[utoipa::path(
     post, path = "/jobs/{id}/done", tag = "reports", params(
         ("id" = String, Path), ("lease" = Option<u64>, Query), ("worker_id" = Option<String>, Query),
-        ("exit_code" = Option<i32>, Query), ("signal" = Option<i32>, Query),
+        ("exit_code" = Option<i32>, Query), ("signal" = Option<i32>, Query), ("message" = Option<String>, Query),
     ),
     responses((status = 200, description = "Applied, or applied before"))
 )]
@@ -52,6 +52,7 @@ pub(crate) async fn report_fail(
 #[utoipa::path(
     post, path = "/jobs/{id}/release", tag = "reports", params(
         ("id" = String, Path), ("lease" = Option<u64>, Query), ("worker_id" = Option<String>, Query),
+        ("exit_code" = Option<i32>, Query), ("signal" = Option<i32>, Query), ("message" = Option<String>, Query),
     ),
     responses((status = 200, description = "Applied, or applied before"))
 )]

@@ -29,14 +29,14 @@ pub(crate) async fn submit_job(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let mut request: SubmitBody = lenient::decode(&bytes)?;
+    let mut request: SubmitBody = lenient::decode(&bytes, call.reading())?;
     if let Some(key) = call.header(HEADER_IDEMPOTENCY_KEY) {
         request.idempotency_key = Some(key.to_owned());
     }
     let job = request.into_new_job(&app.config)?;
     let is_gang = job.spec.gang.is_some();
     let jobs = gang_submission::spread(vec![job]);
-    app.admission.admit(app.store.as_ref(), &jobs).await?;
+    let remarks = app.admission.admit(app.store.as_ref(), &jobs).await?;
     let command = Command::Submit(Submit { jobs, atomic: is_gang, set: None });
     let Outcome::Submitted(results) = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
@@ -44,6 +44,7 @@ pub(crate) async fn submit_job(
     let mut taken = results.into_iter().collect::<Result<Vec<Submitted>, _>>()?;
     let first = if taken.is_empty() { return Err(ApiError::internal()) } else { taken.remove(0) };
     note(&app, &first, call.request_id);
+    let first = Submitted { warnings: remarks.into_iter().chain(first.warnings).collect(), ..first };
     let status = if first.repeated { StatusCode::OK } else { StatusCode::CREATED };
     // A key may name a job that is no gang, and the other way round: what it names is shown as it is.
     let Some(gang) = first.job.spec.gang.as_ref().map(|gang| gang.id) else {

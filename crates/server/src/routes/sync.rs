@@ -162,7 +162,7 @@ pub(crate) async fn sync_worker(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let request: SyncBody = lenient::decode(&bytes)?;
+    let request: SyncBody = lenient::decode(&bytes, call.reading())?;
     drop(bytes);
     app.tokens.secret(&app).await?;
     let exchange = Exchange { app: &app, worker: &worker, request_id: call.request_id };

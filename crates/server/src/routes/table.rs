@@ -46,7 +46,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/arrays/{id}/cancel", post(arrays::cancel_array))
         .route("/arrays/{id}/retry", post(arrays::retry_array))
         .route("/queues", get(queues::list_queues))
-        .route("/queues/{name}", get(queues::get_queue).put(queues::put_queue))
+        .route("/queues/{name}", get(queues::get_queue).put(queues::put_queue).delete(queues::delete_queue))
         .route("/workers", get(workers::list_workers))
         .route("/workers/register", post(workers::register))
         .route("/workers/{id}/heartbeat", post(workers::worker_heartbeat))

@@ -56,7 +56,7 @@ impl WebhookBody {
     fn check(self, app: &App) -> Result<muster_domain::Webhook, ApiError> {
         let limits = &app.config.limits;
         let url = self.url.unwrap_or_default();
-        check_url(&url, app.config.webhooks.allow_private)?;
+        check_url(&url, app.webhooks.reach())?;
         let secret = match self.secret.filter(|secret| !secret.is_empty()) {
             Some(secret) if SECRET.contains(&secret.len()) => secret,
             Some(_) => {
@@ -124,7 +124,7 @@ pub(crate) async fn create_webhook(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let webhook = lenient::decode::<WebhookBody>(&bytes)?.check(&app)?;
+    let webhook = lenient::decode::<WebhookBody>(&bytes, call.reading())?.check(&app)?;
     let WebhookOutcome::Webhook(webhook) = change(&app, WebhookCommand::Create(webhook)).await? else {
         return Err(ApiError::internal());
     };
@@ -173,7 +173,7 @@ pub(crate) async fn update_webhook(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    if let Some(paused) = lenient::decode::<UpdateBody>(&bytes)?.paused {
+    if let Some(paused) = lenient::decode::<UpdateBody>(&bytes, call.reading())?.paused {
         change(&app, WebhookCommand::Pause { id, paused }).await?;
         tracing::info!(hook = %id, request_id = %call.request_id, paused, "webhook changed");
     }
@@ -220,7 +220,7 @@ pub(crate) async fn test_webhook(
         accepted: error.is_none(),
         status: answered.status.map(|status| status.as_u16()),
         error,
-        body: answered.text,
+        bytes: answered.bytes,
         took_ms: u64::try_from(answered.took.as_millis()).unwrap_or(u64::MAX),
     };
     json(StatusCode::OK, &shown)

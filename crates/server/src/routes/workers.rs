@@ -71,6 +71,7 @@ impl RegisterBody {
             status: WorkerStatus::Active,
             last_heartbeat: now,
             registered_at: now,
+            assumed: false,
             health: muster_domain::Health::default(),
             ports: muster_domain::Ports { kept: check_ports(self.ports)?, ..muster_domain::Ports::default() },
         })
@@ -103,7 +104,7 @@ pub(crate) async fn register(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let worker = lenient::decode::<RegisterBody>(&bytes)?.check(&app.config)?;
+    let worker = lenient::decode::<RegisterBody>(&bytes, call.reading())?.check(&app.config)?;
     let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {
         return Err(ApiError::internal());
     };

@@ -14,7 +14,9 @@ use muster_store::engine::{Policies, Policy};
 use super::access::AccessArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
-use super::values::{Driver, ListenAddress, Mode, Retention, SizeLimit, any_duration, positive, scoring};
+use super::values::{
+    Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, any_duration, positive, scoring,
+};
 use super::webhooks::WebhookArgs;
 use crate::config::{Limits, ServerConfig};
 
@@ -97,6 +99,10 @@ pub struct SchedulerArgs {
     /// Jobs that may wait in all before submits are turned away with 429; 0 sets no bound
     #[arg(long, value_name = "N", env = "MUSTER_MAX_QUEUED", default_value_t = 10_000_000)]
     pub max_queued: u64,
+    /// Which queues jobs may enter: open for any, closed for those that an operator made (`muster queue set`). Schedulers
+    /// on one store must have the same setting
+    #[arg(long, value_name = "SET", env = "MUSTER_QUEUES", default_value = "open")]
+    pub queues: QueueNames,
     /// How long open requests may take to finish at the end
     #[arg(long, value_name = "TIME", env = "MUSTER_DRAIN_TIMEOUT", default_value = "10s", value_parser = any_duration)]
     pub drain_timeout: Duration,
@@ -194,6 +200,7 @@ impl SchedulerArgs {
             event_reader_timeout: self.event_reader_timeout,
             retention_interval: self.retention_interval,
             max_queued: (self.max_queued > 0).then_some(self.max_queued),
+            closed_queues: self.queues == QueueNames::Closed,
             long_poll_max: self.long_poll_max,
             grace: self.preempt_grace,
             header_timeout: self.header_timeout,

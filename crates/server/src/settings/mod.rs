@@ -19,5 +19,7 @@ pub use file::{apply_file, matches};
 pub use knobs::Knob;
 pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
-pub use values::{Driver, ListenAddress, Mode, Retention, SizeLimit, StoreChoice, open_to_the_network};
+pub use values::{
+    Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, StoreChoice, open_to_the_network,
+};
 pub use webhooks::WebhookArgs;

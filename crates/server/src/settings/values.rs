@@ -59,6 +59,25 @@ impl FromStr for Driver {
     }
 }
 
+/// Which queues jobs may enter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueNames {
+    Open,
+    Closed,
+}
+
+impl FromStr for QueueNames {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "open" => Ok(Self::Open),
+            "closed" => Ok(Self::Closed),
+            _ => Err("write open or closed".to_owned()),
+        }
+    }
+}
+
 /// Where jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreChoice {

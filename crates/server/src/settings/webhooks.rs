@@ -8,6 +8,7 @@ use muster_domain::{DeliveryPolicy, Span};
 
 use super::values::positive;
 use crate::config::WebhookConfig;
+use crate::webhooks::Target;
 
 /// How deliveries to webhooks behave.
 #[derive(Debug, Clone, Args)]
@@ -25,10 +26,14 @@ pub struct WebhookArgs {
     /// How long a receiver may take to answer
     #[arg(long, value_name = "TIME", env = "MUSTER_WEBHOOK_TIMEOUT", default_value = "10s", value_parser = positive)]
     pub webhook_timeout: Duration,
-    /// Whether webhooks may lead to this machine and to private networks: true or false
-    #[arg(long, value_name = "BOOL", env = "MUSTER_WEBHOOK_ALLOW_PRIVATE", default_value = "true",
-          action = ArgAction::Set)]
-    pub webhook_allow_private: bool,
+    /// Whether webhooks may lead to this machine and to private networks: true or false [default: to this machine, as
+    /// long as the scheduler listens on loopback only]
+    #[arg(long, value_name = "BOOL", env = "MUSTER_WEBHOOK_ALLOW_PRIVATE", action = ArgAction::Set)]
+    pub webhook_allow_private: Option<bool>,
+    /// A network such as 10.1.0.0/16, an address or a host that webhooks may lead to although it is private; may be
+    /// repeated
+    #[arg(long, value_name = "TARGET", env = "MUSTER_WEBHOOK_ALLOW", value_delimiter = ',')]
+    pub webhook_allow: Vec<Target>,
 }
 
 impl WebhookArgs {
@@ -43,6 +48,7 @@ impl WebhookArgs {
             policy: DeliveryPolicy { backoff, max_attempts: self.webhook_attempts },
             timeout: self.webhook_timeout,
             allow_private: self.webhook_allow_private,
+            allow: self.webhook_allow.clone(),
         }
     }
 }

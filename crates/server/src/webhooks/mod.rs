@@ -10,5 +10,7 @@ mod url;
 
 pub(crate) use courier::{Courier, Errand, Report};
 pub(crate) use payload::test_payload;
+pub(crate) use reachable::Reach;
+pub use reachable::Target;
 pub(crate) use sender::{Parcel, Sender};
 pub(crate) use url::check_url;

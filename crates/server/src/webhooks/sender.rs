@@ -22,13 +22,13 @@ use muster_protocol::{
 };
 use tokio::sync::OnceCell;
 
-use super::reachable::{Resolver, is_private, literal};
+use super::reachable::{Reach, Resolver, literal};
 use super::signature::sign;
 use crate::clock::Clock;
 use crate::config::WebhookConfig;
 
-/// Bytes of an answer that are looked at.
-const SHOWN: usize = 1024;
+/// Bytes of an answer that are read and counted.
+const MOST_BYTES: u64 = 64 * 1024;
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(20);
 
@@ -52,8 +52,9 @@ pub(crate) struct Parcel<'a> {
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) status: Option<StatusCode>,
-    /// The beginning of the body.
-    pub(crate) text: String,
+    /// Length of the body, as far as it was read. Its text is not kept: callers could read through the scheduler what
+    /// they cannot reach themselves.
+    pub(crate) bytes: u64,
     /// Why there is no status.
     pub(crate) error: Option<String>,
     pub(crate) retry_after: Option<Span>,
@@ -70,9 +71,7 @@ impl Answered {
             return None;
         }
         let hint = if status.is_redirection() { " (redirects are not followed)" } else { "" };
-        let first_line = self.text.lines().next().unwrap_or_default().trim();
-        let said = if first_line.is_empty() { String::new() } else { format!(": {first_line}") };
-        Some(format!("status {}{hint}{said}", status.as_u16()))
+        Some(format!("status {}{hint}", status.as_u16()))
     }
 
     /// What it means for the delivery.
@@ -88,6 +87,7 @@ impl Answered {
 /// Sends deliveries over kept connections.
 pub(crate) struct Sender {
     config: WebhookConfig,
+    reach: Reach,
     clock: Clock,
     plain: PlainClient,
     /// Made when the first `https` URL comes along: reading the certificates takes a while.
@@ -101,13 +101,18 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(config: &WebhookConfig, clock: Clock) -> Self {
+    pub(crate) fn new(config: &WebhookConfig, reach: Reach, clock: Clock) -> Self {
         let plain = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
-            .build(connector(config));
-        Self { config: config.clone(), clock, plain, secure: OnceCell::new() }
+            .build(connector(config, &reach));
+        Self { config: config.clone(), reach, clock, plain, secure: OnceCell::new() }
+    }
+
+    /// Where deliveries may go.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// Delivers once.
@@ -126,13 +131,13 @@ impl Sender {
     async fn exchange(&self, parcel: &Parcel<'_>) -> Result<Answered, String> {
         let uri: Uri = parcel.url.parse().map_err(|error| format!("{}: {error}", parcel.url))?;
         let host = uri.host().unwrap_or_default();
-        if !self.config.allow_private && literal(host).is_some_and(is_private) {
-            return Err(format!("{host} is a private address, which is forbidden"));
+        if literal(host).is_some_and(|address| !self.reach.permits(host, address)) {
+            return Err(format!("{host} is a private address, which is forbidden (see --webhook-allow)"));
         }
         let secure = uri.scheme_str() == Some("https");
         let request = request(uri, parcel, self.clock.now())?;
         let response = if secure {
-            let client = self.secure.get_or_init(|| secure_client(&self.config)).await;
+            let client = self.secure.get_or_init(|| secure_client(&self.config, &self.reach)).await;
             client.as_ref().map_err(Clone::clone)?.request(request).await
         } else {
             self.plain.request(request).await
@@ -141,8 +146,8 @@ impl Sender {
     }
 }
 
-fn connector(config: &WebhookConfig) -> Plain {
-    let mut connector = HttpConnector::new_with_resolver(Resolver { allow_private: config.allow_private });
+fn connector(config: &WebhookConfig, reach: &Reach) -> Plain {
+    let mut connector = HttpConnector::new_with_resolver(Resolver { reach: reach.clone() });
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(config.timeout));
@@ -150,8 +155,8 @@ fn connector(config: &WebhookConfig) -> Plain {
 }
 
 /// Reading certificates touches many files, so it is done off the runtime's threads.
-async fn secure_client(config: &WebhookConfig) -> Result<SecureClient, String> {
-    let plain = connector(config);
+async fn secure_client(config: &WebhookConfig, reach: &Reach) -> Result<SecureClient, String> {
+    let plain = connector(config, reach);
     let made = tokio::task::spawn_blocking(move || {
         let builder = HttpsConnectorBuilder::new().with_native_roots()?;
         let connector = builder.https_only().enable_http1().wrap_connector(plain);
@@ -185,21 +190,20 @@ fn request(uri: Uri, parcel: &Parcel<'_>, now: Timestamp) -> Result<Request<Full
         .map_err(|error| error.to_string())
 }
 
-/// The status counts; of the body only as much is read as is shown.
+/// The status counts; the body is read so that the connection can be used again, and counted.
 async fn read(response: Response<Incoming>) -> Result<Answered, String> {
     let (head, mut body) = response.into_parts();
-    let mut text = Vec::new();
-    while text.len() < SHOWN {
+    let mut bytes = 0;
+    while bytes < MOST_BYTES {
         match body.frame().await {
-            Some(Ok(frame)) => text.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
+            Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(_)) | None => break,
         }
     }
-    text.truncate(SHOWN);
     let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     Ok(Answered {
         status: Some(head.status),
-        text: String::from_utf8_lossy(&text).into_owned(),
+        bytes: bytes.min(MOST_BYTES),
         error: None,
         retry_after: seconds.map(Span::from_secs),
         took: Duration::ZERO,
@@ -207,13 +211,7 @@ async fn read(response: Response<Incoming>) -> Result<Answered, String> {
 }
 
 fn failed(error: String) -> Answered {
-    Answered {
-        status: None,
-        text: String::new(),
-        error: Some(error),
-        retry_after: None,
-        took: Duration::ZERO,
-    }
+    Answered { status: None, bytes: 0, error: Some(error), retry_after: None, took: Duration::ZERO }
 }
 
 /// An error with everything that led to it.

@@ -2,14 +2,14 @@
 
 use http::Uri;
 
-use super::reachable::{is_private_name, literal};
+use super::reachable::Reach;
 use crate::error::ApiError;
 
 /// Bytes of a URL.
 const LONGEST: usize = 2048;
 
 /// Refuses what cannot be delivered to; says why.
-pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<(), ApiError> {
+pub(crate) fn check_url(text: &str, reach: &Reach) -> Result<(), ApiError> {
     let wrong = |why: &str| Err(ApiError::invalid_field("url", format!("url {text:?} {why}")));
     if text.is_empty() {
         return Err(ApiError::bad_request(
@@ -35,8 +35,10 @@ pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<(), ApiError>
     if host.is_empty() || host == "[]" {
         return wrong("names no host");
     }
-    if !allow_private && (literal(host).is_some_and(super::reachable::is_private) || is_private_name(host)) {
-        return wrong("is on a private network, which this scheduler does not deliver to");
+    if !reach.permits_host(host) {
+        return wrong(
+            "is on a private network, which this scheduler does not deliver to; --webhook-allow allows it",
+        );
     }
     Ok(())
 }
@@ -44,11 +46,17 @@ pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<(), ApiError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::WebhookConfig;
+
+    fn reach(allow_private: bool) -> Reach {
+        let config = WebhookConfig { allow_private: Some(allow_private), ..WebhookConfig::default() };
+        Reach::new(&config, None)
+    }
 
     #[test]
     fn only_http_urls_with_a_host_are_taken() {
         for good in ["http://127.0.0.1:9/", "https://example.org/a?b=c", "http://[::1]:80", "http://host"] {
-            assert!(check_url(good, true).is_ok(), "{good}");
+            assert!(check_url(good, &reach(true)).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -60,10 +68,10 @@ mod tests {
             "http://a b/",
             "file:///etc/passwd",
         ] {
-            assert!(check_url(bad, true).is_err(), "{bad}");
+            assert!(check_url(bad, &reach(true)).is_err(), "{bad}");
         }
         let long = format!("http://example.org/{}", "x".repeat(LONGEST));
-        assert!(check_url(&long, true).is_err());
+        assert!(check_url(&long, &reach(true)).is_err());
     }
 
     #[test]
@@ -75,9 +83,9 @@ mod tests {
             "http://localhost:9/",
             "http://[::ffff:192.168.0.1]/",
         ] {
-            let error = check_url(private, false).unwrap_err();
+            let error = check_url(private, &reach(false)).unwrap_err();
             assert!(error.message.contains("private network"), "{private}: {error:?}");
         }
-        assert!(check_url("http://93.184.215.14/", false).is_ok());
+        assert!(check_url("http://93.184.215.14/", &reach(false)).is_ok());
     }
 }

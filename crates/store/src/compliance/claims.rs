@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use muster_domain::{Exit, Job, JobSpec, ReportKind, Status, Worker, WorkerId};
+use muster_domain::{Exit, Job, JobSpec, Rejection, ReportKind, Status, Worker, WorkerId};
 
 use super::stage::{Stage, memory, needing};
 use crate::command::{Ask, Command, Outcome, Report, Submit};
+use crate::store::StoreExt;
 
 pub async fn claim_returns_the_job(stage: &Stage) {
     let id = stage.shell("x").await.id;
@@ -163,4 +164,31 @@ pub async fn a_batch_sees_what_it_released(stage: &Stage) {
         .await;
     let Ok(Outcome::Claimed(jobs)) = &answers[0] else { panic!("{answers:?}") };
     assert_eq!(jobs.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [id]);
+}
+
+pub async fn a_claimer_that_gives_its_name_gets_a_record(stage: &Stage) {
+    stage.claim_by("old").await;
+    let heartbeat = || Command::WorkerHeartbeat { worker: WorkerId::new("old"), ports: None };
+    assert!(
+        matches!(stage.one(heartbeat()).await, Err(Rejection::WorkerNotFound { .. })),
+        "it registers again"
+    );
+    let introduce = || Command::Introduce { worker: WorkerId::new("old") };
+    stage.one(introduce()).await.unwrap();
+    assert!(matches!(stage.one(heartbeat()).await, Ok(Outcome::WorkerSeen)));
+    // What it has is not known: it is trusted with everything, as an anonymous claimer is.
+    let id = stage.submit(needing(5000)).await.id;
+    let job = stage.claim_by("old").await.unwrap();
+    assert_eq!(job.id, id);
+    stage.check().await;
+    stage.report(&job, ReportKind::Done).await.unwrap();
+    let registered = stage.register("old", memory(100), None).await;
+    stage.one(introduce()).await.unwrap();
+    let workers = stage.store.workers().await.unwrap();
+    assert_eq!(
+        (workers.len(), &workers[0].worker.resources),
+        (1, &registered.resources),
+        "a record stays as it is"
+    );
+    assert!(!workers[0].worker.assumed);
 }

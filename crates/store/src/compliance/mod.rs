@@ -53,7 +53,7 @@ macro_rules! compliance_suite {
                 claim_returns_the_job, claim_on_an_empty_store, claim_skips_what_is_not_pending,
                 parallel_claims_never_share_a_job, priority_then_age, a_registered_worker_gets_only_what_fits,
                 several_asks_of_one_worker_share_its_room, slots_bound_a_worker, tags_are_required,
-                an_unregistered_claimer_takes_anything, stopping_work_still_takes_room,
+                an_unregistered_claimer_takes_anything, a_claimer_that_gives_its_name_gets_a_record, stopping_work_still_takes_room,
                 work_that_cannot_fit_hides_nothing, a_batch_sees_what_it_released,
             }
             standing {
@@ -80,7 +80,7 @@ macro_rules! compliance_suite {
             submissions {
                 references_within_a_batch, a_cycle_is_spelled_out, atomic_takes_all_or_none,
                 others_survive_a_refused_one, an_idempotency_key_returns_the_first_job,
-                order_of_a_batch_is_kept, impossible_needs_are_flagged,
+                order_of_a_batch_is_kept, impossible_needs_are_flagged, a_key_names_one_job_and_no_other,
             }
             leases {
                 a_stale_lease_changes_nothing, the_same_report_twice_is_harmless,
@@ -119,7 +119,7 @@ macro_rules! compliance_suite {
                 parallel_claims_respect_a_key, the_smallest_limit_of_a_key_counts, why_names_the_gate,
             }
             quotas {
-                idle_quota_is_lent_and_comes_back, borrowing_and_lending_have_limits, work_that_is_not_preemptible_stays_within_its_own, limits_bound_what_runs_in_a_tree_and_of_a_user, weights_share_what_there_is, jobs_without_a_queue_take_their_turn, priority_goes_before_share, parallel_claims_respect_a_quota, a_gang_fits_its_quota_whole_or_waits, a_cycle_of_queues_is_refused, a_smaller_quota_stops_nobody, standings_tell_what_is_used_lent_and_waiting, a_queue_without_terms_is_as_before,
+                idle_quota_is_lent_and_comes_back, borrowing_and_lending_have_limits, work_that_is_not_preemptible_stays_within_its_own, limits_bound_what_runs_in_a_tree_and_of_a_user, weights_share_what_there_is, jobs_without_a_queue_take_their_turn, priority_goes_before_share, parallel_claims_respect_a_quota, a_gang_fits_its_quota_whole_or_waits, a_cycle_of_queues_is_refused, a_smaller_quota_stops_nobody, standings_tell_what_is_used_lent_and_waiting, a_queue_without_terms_is_as_before, a_queue_is_forgotten_when_nothing_is_left_in_it,
             }
             reclaim {
                 an_owner_takes_back_what_it_lent, a_gang_takes_back_what_its_queue_lent,

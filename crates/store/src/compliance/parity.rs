@@ -388,6 +388,7 @@ impl World {
             status: WorkerStatus::Offline,
             last_heartbeat: Timestamp::from_micros(self.now),
             registered_at: Timestamp::default(),
+            assumed: false,
             health: muster_domain::Health::default(),
         }
     }

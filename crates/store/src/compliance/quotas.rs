@@ -269,3 +269,25 @@ pub async fn a_queue_without_terms_is_as_before(stage: &Stage) {
     submit(stage, &JobSpec { resources: Some(big), ..queued("free", 0) }, 3).await;
     assert_eq!(claim(stage, 100).await.len(), 3);
 }
+
+pub async fn a_queue_is_forgotten_when_nothing_is_left_in_it(stage: &Stage) {
+    let remove = async |name: &str| stage.one(Command::RemoveQueue { name: QueueName::new(name) }).await;
+    set(stage, owning("team", 1000)).await;
+    let refused = remove("lab").await.unwrap_err();
+    assert!(
+        matches!(&refused, Rejection::QueueHasQueues { child, .. } if child.as_str() == "team"),
+        "{refused:?}"
+    );
+    stage.register("w1", memory(8000), None).await;
+    let waiting = submit(stage, &queued("team", 100), 1).await;
+    let refused = remove("team").await.unwrap_err();
+    assert!(matches!(&refused, Rejection::QueueHasJobs { job, .. } if *job == waiting[0].id), "{refused:?}");
+    let running = stage.claim_by("w1").await.unwrap();
+    assert!(matches!(remove("team").await, Err(Rejection::QueueHasJobs { .. })));
+    stage.report(&running, ReportKind::Done).await.unwrap();
+    assert!(matches!(remove("team").await, Ok(Outcome::Queue(queue)) if queue.name.as_str() == "team"));
+    assert!(matches!(remove("team").await, Err(Rejection::QueueNotFound { .. })));
+    assert!(remove("lab").await.is_ok());
+    let Ok(Reply::Queues(left)) = stage.store.read(Query::Queues).await else { panic!("no queues") };
+    assert!(left.is_empty(), "{left:?}");
+}

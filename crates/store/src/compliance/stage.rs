@@ -243,6 +243,7 @@ impl Stage {
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),
             registered_at: Timestamp::default(),
+            assumed: false,
             health: muster_domain::Health::default(),
         };
         self.register_worker(worker).await

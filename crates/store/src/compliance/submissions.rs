@@ -65,14 +65,39 @@ pub async fn an_idempotency_key_returns_the_first_job(stage: &Stage) {
     let spec = |line: &str| JobSpec { idempotency_key: Some("key".into()), ..JobSpec::shell(line) };
     let first = stage.submit(spec("one")).await;
     let again =
-        stage.try_submit(vec![stage.new_job(spec("two"))], true).await.unwrap().pop().unwrap().unwrap();
+        stage.try_submit(vec![stage.new_job(spec("one"))], true).await.unwrap().pop().unwrap().unwrap();
     assert_eq!((again.job.id, again.repeated), (first.id, true));
     let other = |line: &str| JobSpec { idempotency_key: Some("other".into()), ..JobSpec::shell(line) };
-    let twins = vec![stage.new_job(other("three")), stage.new_job(other("four"))];
+    let twins = vec![stage.new_job(other("three")), stage.new_job(other("three"))];
     let twins = stage.try_submit(twins, false).await.unwrap();
     let ids: Vec<_> = twins.iter().map(|twin| twin.as_ref().unwrap().job.id).collect();
     assert_eq!(ids[0], ids[1]);
     assert_eq!(stage.all().await.len(), 2);
+}
+
+pub async fn a_key_names_one_job_and_no_other(stage: &Stage) {
+    let spec = |key: &str, line: &str| JobSpec { idempotency_key: Some(key.into()), ..JobSpec::shell(line) };
+    let first = stage.submit(spec("key", "one")).await;
+    let differs = |refused: &Rejection| match refused {
+        Rejection::KeyReused { first: named, fields, .. } => {
+            *named == first.id.to_string() && fields == &["command"]
+        }
+        _ => false,
+    };
+    let other = vec![stage.new_job(spec("key", "two")), stage.new_job(JobSpec::shell("three"))];
+    let taken = stage.try_submit(other.clone(), false).await.unwrap();
+    assert!(taken[0].as_ref().is_err_and(differs) && taken[1].is_ok());
+    let before = stage.all().await.len();
+    let refused = match stage.try_submit(other, true).await.unwrap_err() {
+        Rejection::BatchRefused { cause } => *cause,
+        refused => refused,
+    };
+    assert!(differs(&refused), "{refused:?}");
+    let twins = vec![stage.new_job(spec("new", "four")), stage.new_job(spec("new", "five"))];
+    assert!(stage.try_submit(twins.clone(), true).await.is_err());
+    assert_eq!(stage.all().await.len(), before, "all or none");
+    let taken = stage.try_submit(twins, false).await.unwrap();
+    assert!(taken[0].is_ok() && matches!(taken[1], Err(Rejection::KeyReused { .. })));
 }
 
 pub async fn order_of_a_batch_is_kept(stage: &Stage) {

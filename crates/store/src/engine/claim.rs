@@ -292,7 +292,9 @@ async fn registered<T: Tx>(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let workers = work.tx.lock_workers(ids).await?;
+    let mut workers = work.tx.lock_workers(ids).await?;
+    // What they have is not known, so that nothing is compared with it.
+    workers.retain(|worker| !worker.assumed);
     let health: Vec<Health> = workers.iter().map(|worker| worker.health.clone()).collect();
     let views = with_usage(work.tx, workers).await?;
     let now = work.now;

@@ -30,6 +30,7 @@ pub(crate) async fn apply<T: Tx>(
             Command::Secret { proposal } => Ok(Outcome::Secret(work.tx.secret(proposal).await?.into())),
             Command::Rank { after, limit } => ranks::write_anew(work, *after, *limit).await?,
             Command::PutQueue(settings) => quotas::put_queue(work, settings).await?.map(Outcome::Queue),
+            Command::RemoveQueue { name } => quotas::remove_queue(work, name).await?.map(Outcome::Queue),
             _ => continue,
         };
         answers.put(position, answer);

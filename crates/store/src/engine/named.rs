@@ -59,6 +59,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Claim(_)
             | Command::RegisterWorker(_)
             | Command::ReleaseWorker { .. }
+            | Command::Introduce { .. }
             | Command::WorkerHeartbeat { .. }
             | Command::Hold { .. }
             | Command::Release { .. }
@@ -66,6 +67,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Edit { .. }
             | Command::Delete { .. }
             | Command::PutQueue(_)
+            | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Remove(_)
             | Command::Plan(_)

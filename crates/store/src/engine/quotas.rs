@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use muster_domain::queue_tree::{self, Queues, way_up};
 use muster_domain::{
-    Event, EventKind, Queue, QueueName, Rejection, Resources, Shape, ShapeId, Worker, WorkerId,
+    Event, EventKind, Queue, QueueName, Rejection, Resources, Shape, ShapeId, Status, Worker, WorkerId,
 };
 use muster_planner::{Gate, Held, Ledger};
 
@@ -17,6 +17,7 @@ use super::roster::Roster;
 use super::work::Work;
 use crate::command::QueueSettings;
 use crate::error::StoreError;
+use crate::query::JobFilter;
 use crate::tx::Tx;
 
 /// What is locked by whoever changes which queue is below which. No queue has this name.
@@ -292,6 +293,33 @@ pub(super) async fn put_queue<T: Tx>(
     work.note(Event { seq: 0, at: work.now, job: None, worker: None, kind: EventKind::QueueChanged });
     let own = written.into_iter().find(|queue| queue.name == settings.name);
     Ok(Ok(own.unwrap_or_else(|| Queue::new(settings.name.clone()))))
+}
+
+/// Forgets a queue, unless jobs are in it or other queues below it.
+pub(super) async fn remove_queue<T: Tx>(
+    work: &mut Work<'_, T>,
+    name: &QueueName,
+) -> Result<Result<Queue, Rejection>, StoreError> {
+    work.tx.lock_trees(&[QueueName::new(STRUCTURE)]).await?;
+    let queues = work.tx.queues().await?;
+    let below = |queue: &&Queue| queue.terms.parent.as_ref() == Some(name);
+    if let Some(child) = queues.iter().find(below) {
+        let (queue, child) = (name.clone(), child.name.clone());
+        return Ok(Err(Rejection::QueueHasQueues { queue, child }));
+    }
+    work.flush().await?;
+    let statuses = Status::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
+    let unfinished =
+        JobFilter { statuses, queue: Some(name.clone()), limit: Some(1), ..JobFilter::default() };
+    if let Some(job) = work.tx.list_jobs(&unfinished).await?.pop() {
+        return Ok(Err(Rejection::QueueHasJobs { queue: name.clone(), job: job.id }));
+    }
+    let Some(queue) = work.tx.lock_queues(std::slice::from_ref(name)).await?.pop() else {
+        return Ok(Err(Rejection::QueueNotFound { queue: name.clone() }));
+    };
+    work.tx.delete_queues(std::slice::from_ref(name)).await?;
+    work.note(Event { seq: 0, at: work.now, job: None, worker: None, kind: EventKind::QueueChanged });
+    Ok(Ok(queue))
 }
 
 /// What a job of this shape faces in the tree of its queue: the limits on what runs, the queues, and what runs in them.

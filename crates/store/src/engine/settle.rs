@@ -55,8 +55,10 @@ pub(crate) async fn lock_in_order<T: Tx>(
             Command::Claim(_)
             | Command::RegisterWorker(_)
             | Command::ReleaseWorker { .. }
+            | Command::Introduce { .. }
             | Command::WorkerHeartbeat { .. }
             | Command::PutQueue(_)
+            | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Remove(_)
             | Command::Plan(_)

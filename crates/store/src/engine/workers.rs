@@ -53,6 +53,14 @@ pub(crate) async fn apply<T: Tx>(
                 }
                 None => answers.put(position, Err(Rejection::WorkerNotFound { id: worker.clone() })),
             },
+            Command::Introduce { worker } => {
+                if !known.contains_key(worker) {
+                    let assumed = register(work, &Worker::assumed(worker.clone(), work.now), None);
+                    changed.insert(worker.clone());
+                    known.insert(worker.clone(), assumed);
+                }
+                answers.put(position, Ok(Outcome::WorkerSeen));
+            }
             Command::Claim(ask) => {
                 let asking = ask.worker.as_ref().and_then(|id| known.get_mut(id));
                 let now = work.now;
@@ -81,7 +89,9 @@ fn release<T: Tx>(work: &mut Work<'_, T>, found: &mut Worker) {
 fn named_worker(command: &Command) -> Option<&WorkerId> {
     match command {
         Command::RegisterWorker(worker) => Some(&worker.id),
-        Command::WorkerHeartbeat { worker, .. } | Command::ReleaseWorker { worker } => Some(worker),
+        Command::WorkerHeartbeat { worker, .. }
+        | Command::ReleaseWorker { worker }
+        | Command::Introduce { worker } => Some(worker),
         Command::Claim(ask) => ask.worker.as_ref(),
         _ => None,
     }

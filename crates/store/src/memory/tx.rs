@@ -317,6 +317,11 @@ impl Tx for Data {
         Ok(())
     }
 
+    async fn delete_queues(&mut self, names: &[QueueName]) -> Done<()> {
+        self.queues.retain(|name, _| !names.contains(name));
+        Ok(())
+    }
+
     async fn lock_trees(&mut self, roots: &[QueueName]) -> Done<Vec<Queue>> {
         let belongs = |queue: &&Queue| queue.tree.as_ref().is_some_and(|root| roots.contains(root));
         Ok(self.queues.values().filter(belongs).cloned().collect())

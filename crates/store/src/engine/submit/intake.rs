@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_domain::lifecycle::first_phase;
 use muster_domain::{
     Ended, Event, EventKind, GangId, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status, Timestamp,
-    Trigger, dependency,
+    Trigger, dependency, differences,
 };
 
 use super::order::{refused, resolve, sorted};
@@ -61,6 +61,9 @@ impl Intake {
         {
             return Err(refused(submit, cause));
         }
+        if submit.atomic || submit.set.is_some() {
+            self.check_keys(submit)?;
+        }
         let first_new = self.jobs.len();
         let mut taken: Vec<Option<Taken>> = submit.jobs.iter().map(|_| None).collect();
         for index in order {
@@ -72,6 +75,25 @@ impl Intake {
         }
         // Jobs were decided upon in the order of their dependencies; they enter in the order given.
         Ok(self.restore_order(first_new, taken.into_iter().flatten().collect()))
+    }
+
+    /// Refuses a submission that is taken whole or not at all if one of its keys names another job.
+    fn check_keys(&self, submit: &Submit) -> Result<(), Rejection> {
+        let mut own: HashMap<&str, (JobId, &JobSpec)> = HashMap::new();
+        for new in &submit.jobs {
+            let Some(key) = new.spec.idempotency_key.as_deref() else { continue };
+            let made = self.named_by(key).map(|job| (job.id, job.spec.as_ref()));
+            if let Some((first, spec)) = made.or_else(|| own.get(key).copied()) {
+                same(key, first, spec, &new.spec).map_err(|cause| refused(submit, &cause))?;
+            }
+            own.entry(key).or_insert((new.id, &new.spec));
+        }
+        Ok(())
+    }
+
+    /// The job that has the key, from before or from this batch.
+    fn named_by(&self, key: &str) -> Option<&Job> {
+        self.by_key.get(key).or_else(|| self.jobs.get(*self.new_keys.get(key)?))
     }
 
     fn take_one<T: Tx>(
@@ -160,6 +182,9 @@ impl Intake {
     /// key. One that waits gives way to a newcomer that wants to replace it.
     fn earlier<T: Tx>(&mut self, work: &mut Work<'_, T>, new: &NewJob) -> Result<Option<Found>, Rejection> {
         if let Some(key) = &new.spec.idempotency_key {
+            if let Some(first) = self.named_by(key) {
+                same(key, first.id, &first.spec, &new.spec)?;
+            }
             if let Some(job) = self.by_key.get(key) {
                 return Ok(Some(Found::Earlier(Box::new(job.clone()))));
             }
@@ -254,6 +279,15 @@ impl Intake {
         }
         Ok(())
     }
+}
+
+/// A key may be used again for the same work, and for nothing else.
+fn same(key: &str, first: JobId, spec: &JobSpec, again: &JobSpec) -> Result<(), Rejection> {
+    let fields = differences(spec, again);
+    if fields.is_empty() {
+        return Ok(());
+    }
+    Err(Rejection::KeyReused { key: key.to_owned(), first: first.to_string(), fields })
 }
 
 fn with_dependencies(

@@ -81,6 +81,7 @@ fn enter<T: Tx>(
 ) -> Result<Entry, Rejection> {
     let Some(part) = &submit.set else { return intake.take(work, submit).map(Entry::Jobs) };
     if let Some(earlier) = sets.earlier(part) {
+        sets::same(&earlier, part, submit.jobs.len())?;
         return Ok(Entry::Earlier(Box::new(earlier)));
     }
     sets.check(part)?;

@@ -49,9 +49,9 @@ pub(super) fn sorted(
     dependency::order(&names, &edges)
 }
 
-/// A lone job's refusal is its own; a batch says that it is the batch which was refused.
+/// A refusal of a lone job or gang is its own; a batch says that it is the batch which was refused.
 pub(super) fn refused(submit: &Submit, cause: &Rejection) -> Rejection {
-    if submit.jobs.len() == 1 {
+    if submit.jobs.iter().skip(1).all(|job| job.first_task == Some(0)) {
         return cause.clone();
     }
     Rejection::BatchRefused { cause: Box::new(cause.clone()) }

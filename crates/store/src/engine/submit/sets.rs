@@ -110,3 +110,26 @@ impl Sets {
         Ok(self.entered)
     }
 }
+
+/// A key may be used again for the same set, and for nothing else. More steps may have been added since.
+pub(super) fn same(earlier: &JobSet, part: &SetPart, jobs: usize) -> Result<(), Rejection> {
+    let SetPart::New(set) = part else { return Ok(()) };
+    let fields = [
+        ("kind", set.kind != earlier.kind),
+        ("name", set.name != earlier.name),
+        ("max_parallel", set.max_parallel != earlier.max_parallel),
+        ("steps", !earlier.outline.starts_with(&set.outline)),
+        (
+            "size",
+            jobs > earlier.size as usize || (set.outline == earlier.outline && jobs < earlier.size as usize),
+        ),
+    ];
+    let fields: Vec<&'static str> =
+        fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect();
+    match &set.idempotency_key {
+        Some(key) if !fields.is_empty() => {
+            Err(Rejection::KeyReused { key: key.clone(), first: earlier.id.to_string(), fields })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether a submission repeats an earlier one: an idempotency key names one job, not any job.
+
+use crate::spec::{GangMembership, JobSpec};
+
+/// The fields, by their names in the API, in which `again` differs from what was submitted first under the same key.
+///
+/// Dependencies are resolved elsewhere. Times are not compared: clients make them of delays, anew for each submit.
+pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
+    let JobSpec {
+        program,
+        name,
+        env,
+        working_dir,
+        resources,
+        tags,
+        exclusive,
+        queue,
+        priority,
+        max_attempts,
+        depends_on: _,
+        rules: _,
+        if_unmet,
+        unique,
+        grace,
+        stop_signal,
+        timeout,
+        not_before: _,
+        deadline: _,
+        concurrency,
+        retry,
+        idempotency_key: _,
+        gang,
+        gangs: _,
+        launch,
+        exit0_finishes,
+        signal_scope,
+        user,
+        fixed,
+    } = again;
+    let fields = [
+        ("command", *program != first.program),
+        ("name", *name != first.name),
+        ("env", *env != first.env),
+        ("working_dir", *working_dir != first.working_dir),
+        ("resources", *resources != first.resources),
+        ("tags", *tags != first.tags),
+        ("exclusive", *exclusive != first.exclusive),
+        ("queue_name", *queue != first.queue),
+        ("priority", *priority != first.priority),
+        ("max_retries", *max_attempts != first.max_attempts),
+        ("if_unmet", *if_unmet != first.if_unmet),
+        ("unique", *unique != first.unique),
+        ("grace_seconds", *grace != first.grace),
+        ("stop_signal", *stop_signal != first.stop_signal),
+        ("timeout_seconds", *timeout != first.timeout),
+        ("concurrency", *concurrency != first.concurrency),
+        ("retry", *retry != first.retry),
+        ("gang_size", gang.as_ref().map(terms) != first.gang.as_ref().map(terms)),
+        ("launch", *launch != first.launch),
+        ("on_preempt_exit0", *exit0_finishes != first.exit0_finishes),
+        ("signal_scope", *signal_scope != first.signal_scope),
+        ("user", *user != first.user),
+        ("preemptible", *fixed != first.fixed),
+    ];
+    fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
+}
+
+/// What was asked of a gang; its id is made anew for each submit.
+fn terms(gang: &GangMembership) -> impl PartialEq + use<> {
+    (gang.size, gang.min, gang.per_worker, gang.keep_done, gang.topology.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn what_differs_is_named() {
+        let first = JobSpec::shell("a");
+        assert!(differences(&first, &first).is_empty());
+        let again = JobSpec { priority: 5, name: Some("n".to_owned()), ..JobSpec::shell("b") };
+        assert_eq!(differences(&first, &again), ["command", "name", "priority"]);
+        let later = JobSpec { not_before: Some(Timestamp::from_micros(5)), ..first.clone() };
+        assert!(differences(&first, &later).is_empty());
+    }
+}
