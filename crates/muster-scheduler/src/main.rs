@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use muster_logging::{LogSettings, LogTarget};
-use muster_server::Server;
 use muster_server::settings::{self, SchedulerArgs};
+use muster_server::{Server, keep_files_private};
 
 use signals::Signals;
 
@@ -25,6 +25,7 @@ struct Program {
 }
 
 fn main() -> ExitCode {
+    keep_files_private();
     let found = settings::matches(Program::command(), "scheduler", std::env::args_os());
     let args = match found.and_then(|found| Program::from_arg_matches(&found)) {
         Ok(program) => program.args,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use muster_server::make_directory;
 use muster_server::settings::{SchedulerArgs, StoreChoice};
 use muster_store::{MemoryStore, Store};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
@@ -14,7 +15,7 @@ pub(crate) async fn open(args: &SchedulerArgs) -> anyhow::Result<Arc<dyn Store>>
         StoreChoice::Memory => Arc::new(MemoryStore::new(policies)),
         StoreChoice::Sqlite(path) => {
             if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-                std::fs::create_dir_all(directory)
+                make_directory(directory)
                     .with_context(|| format!("cannot make the directory for {}", path.display()))?;
             }
             let opened = SqliteStore::open(&path, policies);

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use muster_client::Client;
 use muster_logging::{LogSettings, LogTarget};
-use muster_worker_agent::{keeper, run, shutdown_on_signals};
+use muster_worker_agent::{keep_private, keeper, run, shutdown_on_signals};
 
 use args::Args;
 use settings::Settings;
@@ -24,12 +24,14 @@ fn main() -> ExitCode {
     if let Some(code) = keeper::run_from_arguments() {
         return code;
     }
+    let job_umask = keep_private();
     // Reports usage errors itself, with exit code 2.
     let args = Args::parse();
-    let settings = match Settings::resolve(args) {
+    let mut settings = match Settings::resolve(args) {
         Ok(settings) => settings,
         Err(error) => return wrong_configuration(&error),
     };
+    settings.worker.job_umask = Some(job_umask);
     let log = LogSettings { filter: &settings.log, format: settings.log_format, target: LogTarget::Stdout };
     if let Err(error) = muster_logging::init(&log) {
         return wrong_configuration(&error.into());

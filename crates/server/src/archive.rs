@@ -5,7 +5,7 @@
 //! line. After a crash between the two steps a job is there twice, never not at all.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use muster_protocol as wire;
 use muster_store::FinishedJob;
 use serde::Serialize;
 
+use crate::private_files::make_directory;
 use crate::{clock, view};
 
 /// Bytes that are looked at together in search of the end of the last whole line.
@@ -36,7 +37,7 @@ struct Line {
 impl Archive {
     /// Makes the directory when it is not there.
     pub(crate) fn open(directory: &Path) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+        make_directory(directory)?;
         Ok(Self { directory: directory.to_owned() })
     }
 

@@ -1,5 +1,6 @@
 //! Lines of the archive: where they go, what is in them, and what a crash leaves.
 
+use std::fs;
 use std::sync::Arc;
 
 use muster_domain::{Event, EventKind, Job, JobId, JobSpec, Phase, Timestamp};

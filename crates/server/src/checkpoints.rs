@@ -91,7 +91,7 @@ async fn write(
         ApiError::store_unavailable()
     };
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).await.map_err(failed)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).await.map_err(failed)?;
     }
     let mut file = File::create(path).await.map_err(failed)?;
     let mut length = first.len();

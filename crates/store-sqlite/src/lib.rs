@@ -21,6 +21,7 @@ mod migrations;
 mod pending;
 #[cfg(test)]
 mod plans_tests;
+mod private;
 mod roster;
 mod row;
 mod sets;

@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use muster_store::StoreError;
@@ -17,7 +18,8 @@ pub(crate) struct FileLock(#[expect(dead_code, reason = "held for its lock")] Fi
 impl FileLock {
     pub(crate) fn take(database: &Path) -> Result<Self, StoreError> {
         let path = lock_path(database);
-        let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        let opened =
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
         let cannot = |error: std::io::Error| StoreError::Unavailable {
             operation: "open",
             source: format!("{}: {error}", path.display()).into(),

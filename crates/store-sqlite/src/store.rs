@@ -14,9 +14,9 @@ use rusqlite::Connection;
 use crate::connection::{self, ready};
 use crate::error::during;
 use crate::lock::FileLock;
-use crate::migrations;
 use crate::thread::DatabaseThread;
 use crate::tx::Done;
+use crate::{migrations, private};
 
 /// Jobs, workers and events in one `SQLite` file, for one process at a time.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>, policies: impl Into<Policies>) -> Result<Self, StoreError> {
         let path = absolute(path.as_ref())?;
         let lock = FileLock::take(&path)?;
+        private::close(&path)
+            .map_err(|error| StoreError::Unavailable { operation: "open", source: error.into() })?;
         let mut writer = connection::open_writer(&path)?;
         migrations::migrate(&mut writer)?;
         let reader = |name| DatabaseThread::start(name, connection::open_reader(&path)?, |_| ());

@@ -70,7 +70,12 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure>
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .spawn()?;
     let env = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
-    ours.write_all(&encode_frame(&[ToKeeper::Hello { slots: slots as u32, env, linger_ms: 1000 }])?)?;
+    ours.write_all(&encode_frame(&[ToKeeper::Hello {
+        slots: slots as u32,
+        env,
+        linger_ms: 1000,
+        umask: None,
+    }])?)?;
     receive(&mut ours)?;
 
     let begun = Instant::now();

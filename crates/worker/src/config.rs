@@ -42,6 +42,8 @@ pub struct WorkerConfig {
     pub job_url: Option<String>,
     /// Where jobs run that name no directory; the worker's own when absent.
     pub job_dir: Option<PathBuf>,
+    /// The umask of jobs; the worker's own when absent.
+    pub job_umask: Option<u32>,
     /// Variables of the worker's environment that jobs see, besides the usual ones.
     pub pass_env: Vec<String>,
     pub executor: ExecutorKind,
@@ -119,6 +121,7 @@ impl WorkerConfig {
             exec_addr: String::new(),
             job_url: None,
             job_dir: None,
+            job_umask: None,
             pass_env: Vec::new(),
             executor: ExecutorKind::default(),
             keeper_program: None,

@@ -1,16 +1,42 @@
 //! The data directory: one worker at a time, and the name that the worker keeps.
+//!
+//! Guarantee: what is in it is for the worker's own user only. The directory itself is left as it is where it was there
+//! before; it may be anything.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
 
 use crate::error::WorkerError;
 
 const ID_FILE: &str = "worker-id";
 const LOCK_FILE: &str = "lock";
+
+/// Nothing for anybody but the owner.
+const FILE: u32 = 0o600;
+const DIRECTORY: u32 = 0o700;
+const OTHERS: u32 = 0o077;
+
+/// Makes a directory for us alone, unless it is there.
+fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
+}
+
+/// The same for a directory that nobody but a worker makes. Older versions left it open to others; that is mended.
+pub(crate) fn make_own_directory(path: &Path) -> io::Result<()> {
+    make_directory(path)?;
+    let found = fs::metadata(path)?;
+    if found.uid() == geteuid().as_raw() && found.mode() & OTHERS != 0 {
+        fs::set_permissions(path, Permissions::from_mode(DIRECTORY))?;
+        tracing::info!(path = %path.display(), "closed a directory that others could read");
+    }
+    Ok(())
+}
 
 /// The data directory while this worker uses it. The lock goes with the process, however it ends.
 #[derive(Debug)]
@@ -23,9 +49,10 @@ impl DataDir {
     /// Makes the directory if need be and takes it for this worker.
     pub fn take(path: &Path) -> Result<Self, WorkerError> {
         let failed = |source| WorkerError::DataDirectory { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(failed)?;
+        make_directory(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path.join(LOCK_FILE));
+        let mut lock = OpenOptions::new();
+        let lock = lock.write(true).create(true).truncate(false).mode(FILE).open(path.join(LOCK_FILE));
         match Flock::lock(lock.map_err(failed)?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => Ok(Self { path, _lock: lock }),
             Err((_, Errno::EWOULDBLOCK)) => Err(WorkerError::DataDirectoryTaken { path }),
@@ -53,7 +80,8 @@ impl DataDir {
         // Written aside and moved, so that a crash leaves a whole name or none.
         let aside = self.path.join("worker-id.new");
         let write = || {
-            let mut out = File::create(&aside)?;
+            let mut out =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).open(&aside)?;
             writeln!(out, "{made}")?;
             out.sync_all()?;
             std::fs::rename(&aside, &file)

@@ -7,6 +7,7 @@ mod claiming;
 mod escaping;
 mod gangs;
 mod notices;
+mod privacy;
 mod process;
 mod results;
 mod running;

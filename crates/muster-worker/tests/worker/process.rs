@@ -31,11 +31,20 @@ impl Worker {
 
     /// Starts a worker with one slot by somebody who ignores these signals.
     pub(crate) fn start_ignoring(scheduler: &Scheduler, signals: &[&str]) -> Self {
+        Self::start_after(scheduler, &format!("trap '' {}", signals.join(" ")))
+    }
+
+    /// Starts a worker with one slot by somebody who has this umask.
+    pub(crate) fn start_under(umask: &str, scheduler: &Scheduler) -> Self {
+        Self::start_after(scheduler, &format!("umask {umask}"))
+    }
+
+    fn start_after(scheduler: &Scheduler, words: &str) -> Self {
         let directory = Arc::new(TempDir::with_prefix("muster-worker-test-").unwrap());
         let flags = vec!["--workers=1".to_owned()];
         let worker = command(scheduler, &flags, directory.path());
         let mut command = Command::new("sh");
-        let script = format!("trap '' {}; exec \"$@\"", signals.join(" "));
+        let script = format!("{words}; exec \"$@\"");
         command.args(["-c", &script, "-"]).arg(worker.get_program()).args(worker.get_args());
         command.current_dir(directory.path());
         let child = spawn(command, directory.path());

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use muster_client::Client;
 use muster_logging::{LogSettings, LogTarget};
 use muster_server::settings::open_to_the_network;
-use muster_worker_agent::{ExitSummary, Shutdown};
+use muster_worker_agent::{ExitSummary, Shutdown, keep_private};
 use serde::Serialize;
 
 use crate::args::UpArgs;
@@ -27,7 +27,11 @@ struct Ready<'a> {
 }
 
 pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8> {
-    let up = UpSettings::resolve(args, settings.config.as_deref())?;
+    let job_umask = keep_private();
+    let mut up = UpSettings::resolve(args, settings.config.as_deref())?;
+    if let Some(worker) = &mut up.worker {
+        worker.job_umask = Some(job_umask);
+    }
     let log = LogSettings { filter: &up.log, format: up.scheduler.log_format, target: LogTarget::Stderr };
     muster_logging::init(&log).map_err(|error| UsageError(format!("{error} (--log)")))?;
     if args.background {

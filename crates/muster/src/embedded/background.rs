@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use muster_client::Client;
+use muster_server::make_directory;
 use tokio::time::Instant;
 
 use crate::output::note;
@@ -21,7 +23,7 @@ pub(crate) async fn start_in_background(client: Client) -> anyhow::Result<Client
         format!("{} is not on this machine, so that --keep cannot start it", client.url())
     })?;
     let directory = data_directory()?;
-    std::fs::create_dir_all(&directory)
+    make_directory(&directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let log = directory.join("up.log");
     let mut child = spawn(port, &directory, &log)?;
@@ -59,6 +61,7 @@ fn spawn(port: u16, directory: &Path, log: &Path) -> anyhow::Result<Child> {
     let output = File::options()
         .create(true)
         .append(true)
+        .mode(0o600)
         .open(log)
         .with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log")?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use muster_server::make_directory;
 use muster_server::settings::StoreChoice;
 use muster_store::engine::Policies;
 use muster_store::{MemoryStore, Store};
@@ -25,7 +26,7 @@ impl StoreSettings {
             StoreChoice::Sqlite(path) => {
                 let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
                 if let Some(directory) = directory {
-                    std::fs::create_dir_all(directory)
+                    make_directory(directory)
                         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
                 }
                 let store = SqliteStore::open(&path, self.policies)

@@ -22,6 +22,7 @@ use super::names::{self, Entry, Kind, Run};
 use super::times::{self, Tick};
 use super::watchers::Watchers;
 use crate::batcher::EndListener;
+use crate::private_files::{make_directory, make_own_directory};
 
 const WRITERS: usize = 2;
 const READERS: usize = 2;
@@ -99,7 +100,7 @@ impl LogStore {
     /// Output below `data_dir`, at most `limit` bytes of each stream.
     pub(crate) fn open(data_dir: &Path, limit: u64) -> io::Result<Self> {
         let root = data_dir.join("logs");
-        fs::create_dir_all(&root)?;
+        make_own_directory(&root)?;
         Ok(Self {
             root,
             shares: Shares::of(limit),
@@ -332,7 +333,7 @@ fn open_for_append(path: &Path) -> io::Result<File> {
     match open() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(directory) = path.parent() {
-                fs::create_dir_all(directory)?;
+                make_directory(directory)?;
             }
             open()
         }

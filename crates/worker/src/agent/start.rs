@@ -19,11 +19,11 @@ use super::rounds::Rounds;
 use crate::attempt_files::{AttemptFiles, attempt_directory, checkpoint_directory};
 use crate::backoff::Backoff;
 use crate::config::{ExecutorKind, WorkerConfig};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, make_own_directory};
 use crate::environment::JobEnvironment;
 use crate::error::WorkerError;
 use crate::executor::{self, KeeperOptions};
-use crate::keeper::{ToKeeper, output_directory};
+use crate::keeper::{ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
 
 /// The waits between attempts to reach the scheduler.
@@ -54,8 +54,9 @@ pub async fn run(
     let worker_id = directory.worker_id(config.worker_id.as_deref())?;
     let output = output_directory(directory.path());
     let checkpoint_dir = checkpoint_directory(directory.path());
-    for folder in [&output, &checkpoint_dir, &attempt_directory(directory.path())] {
-        std::fs::create_dir_all(folder)
+    let (results, attempts) = (result_directory(directory.path()), attempt_directory(directory.path()));
+    for folder in [&output, &results, &checkpoint_dir, &attempts] {
+        make_own_directory(folder)
             .map_err(|source| WorkerError::DataDirectory { path: folder.clone(), source })?;
     }
 
@@ -131,6 +132,7 @@ fn keeper_options(
         directory: directory.path().to_owned(),
         program: config.keeper_program.clone(),
         slots: config.slots,
+        umask: config.job_umask,
         env: environment.shared(&config.pass_env),
         linger: config.timing.keeper_linger,
     })

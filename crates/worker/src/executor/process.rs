@@ -1,7 +1,9 @@
 //! Jobs as processes of this machine: finds the keeper of the data directory or starts one.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream as StdStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,8 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many commands travel in one frame at most.
 const BATCH: usize = 1024;
 const KEEPER_LOG: &str = "keeper.log";
+/// Without these a program may not find its libraries.
+const LINKER_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
 
 /// What the keeper is told in the greeting, and where it is.
 #[derive(Debug, Clone)]
@@ -33,6 +37,8 @@ pub(crate) struct KeeperOptions {
     pub(crate) directory: PathBuf,
     pub(crate) program: Option<PathBuf>,
     pub(crate) slots: u32,
+    /// The umask of jobs; the keeper's own when absent.
+    pub(crate) umask: Option<u32>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) linger: Duration,
 }
@@ -77,8 +83,13 @@ fn start(options: &KeeperOptions) -> Result<StdStream, WorkerError> {
     let program = options.program.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let attempt = || {
         let (ours, theirs) = StdStream::pair()?;
-        let log = std::fs::File::create(options.directory.join(KEEPER_LOG))?;
+        let mut log = OpenOptions::new();
+        let log = log.write(true).create(true).truncate(true).mode(0o600);
+        let log = log.open(options.directory.join(KEEPER_LOG))?;
+        // Jobs can look at the environment of their parent. What they may see comes with the greeting.
         let child = Command::new(&program)
+            .env_clear()
+            .envs(LINKER_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .arg0("muster-keeper")
             .arg(KEEPER_ARGUMENT)
             .arg(&options.directory)
@@ -104,6 +115,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     let (mut reader, mut writer) = UnixStream::from_std(stream)?.into_split();
     let hello = ToKeeper::Hello {
         slots: options.slots,
+        umask: options.umask,
         env: options.env.clone(),
         linger_ms: options.linger.as_millis() as u64,
     };

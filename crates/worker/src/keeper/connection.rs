@@ -131,7 +131,7 @@ mod tests {
         table.apply(2, vec![ToKeeper::Withdraw { key }]);
         assert!(!table.lock().outbox.is_empty(), "there is something to say, and nobody to listen");
 
-        let hello = ToKeeper::Hello { slots: 1, env: Vec::new(), linger_ms: 0 };
+        let hello = ToKeeper::Hello { slots: 1, env: Vec::new(), linger_ms: 0, umask: None };
         agent.write_all(&encode_frame(&[hello]).unwrap()).unwrap();
         let mut length = [0; 4];
         agent.read_exact(&mut length).unwrap();

@@ -14,6 +14,7 @@ use super::outputs::OutputNames;
 use super::stragglers::Stragglers;
 use super::table::Table;
 use super::{connection, deadman, former, signals, socket};
+use crate::privacy;
 
 /// The first argument that makes a program a keeper; the second is the data directory.
 pub const KEEPER_ARGUMENT: &str = "__keeper";
@@ -49,6 +50,7 @@ fn run(directory: OsString) -> io::Result<ExitCode> {
     // A session of its own: no terminal and no signal of the agent's group reaches the jobs.
     nix::unistd::setsid()?;
     signals::install()?;
+    privacy::hide();
     // Both hold it, so that it is free when both are gone.
     let _lock = former::lock(&directory)?;
     match guard::split()? {

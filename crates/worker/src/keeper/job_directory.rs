@@ -6,8 +6,9 @@
 //! Guarantee: a directory with something in it stays where it is, for the next attempt of the same job; an empty one
 //! never belongs to two jobs.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -40,7 +41,10 @@ impl JobDirectories {
             return Ok(());
         }
         drop(spare);
-        fs::create_dir_all(path)
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
             .map_err(|error| format!("cannot make the directory {} for checkpoints: {error}", path.display()))
     }
 

@@ -130,6 +130,9 @@ pub enum ToKeeper {
         slots: u32,
         env: Vec<(String, String)>,
         linger_ms: u64,
+        /// The umask of jobs; the keeper's own when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        umask: Option<u32>,
     },
     Start(Box<StartSpec>),
     /// Stops a job in whatever state it is: the polite signal now, the kill after the grace.

@@ -18,6 +18,7 @@ use nix::libc;
 use super::clock::boottime_ns;
 use super::message::Files;
 use super::result_file::result_directory;
+use crate::data_dir::make_own_directory;
 
 /// The folder of the output files in a data directory.
 pub fn output_directory(directory: &Path) -> PathBuf {
@@ -48,8 +49,8 @@ pub(super) struct OutputNames {
 impl OutputNames {
     pub(super) fn new(directory: &Path) -> io::Result<Self> {
         let (directory, results) = (output_directory(directory), result_directory(directory));
-        std::fs::create_dir_all(&directory)?;
-        std::fs::create_dir_all(&results)?;
+        make_own_directory(&directory)?;
+        make_own_directory(&results)?;
         Ok(Self { directory, results, born_ns: boottime_ns(), next: AtomicU64::new(1) })
     }
 

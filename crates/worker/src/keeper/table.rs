@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use muster_protocol::SignalScope;
+use nix::sys::stat::Mode;
 
 use super::clock::{boottime_ns, ms};
 use super::deadman::polite_at;
@@ -234,7 +235,9 @@ impl Table {
 impl State {
     fn apply(&mut self, message: ToKeeper) {
         match message {
-            ToKeeper::Hello { slots, env, linger_ms } => {
+            ToKeeper::Hello { slots, env, linger_ms, umask } => {
+                // Jobs inherit it. Files of the keeper itself name their mode.
+                umask.map(Mode::from_bits_truncate).map(nix::sys::stat::umask);
                 self.slots = slots.max(1);
                 self.base_env = Arc::new(env);
                 self.linger_ms = linger_ms;
