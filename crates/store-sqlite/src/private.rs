@@ -46,10 +46,10 @@ mod tests {
             files.map(mode).collect::<Vec<_>>()
         };
         let store = open();
-        assert!(modes().len() > 2 && modes().iter().all(|mode| *mode == OWNER), "{:o?}", modes());
+        assert!(modes().len() > 2 && modes().iter().all(|mode| *mode == OWNER), "{:?}", modes());
         drop(store);
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let _store = open();
-        assert!(modes().iter().all(|mode| *mode == OWNER), "{:o?}", modes());
+        assert!(modes().iter().all(|mode| *mode == OWNER), "{:?}", modes());
     }
 }

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -85,7 +84,7 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure>
         let mut messages = vec![ToKeeper::Forget { keys: std::mem::take(&mut ended) }];
         while sent < jobs && held.len() < slots + AHEAD {
             sent += 1;
-            let spec = start(sent as u64, program, &directory);
+            let spec = start(sent as u64, program);
             held.insert(spec.key.clone());
             messages.push(ToKeeper::Start(Box::new(spec)));
         }
@@ -104,8 +103,7 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure>
     Ok(rate)
 }
 
-fn start(lease: u64, program: &str, directory: &Path) -> StartSpec {
-    let path = |name: String| directory.join(name).to_string_lossy().into_owned();
+fn start(lease: u64, program: &str) -> StartSpec {
     StartSpec {
         key: Key { job_id: format!("job-{lease}").into(), lease },
         argv: vec![program.to_owned()],
@@ -117,13 +115,8 @@ fn start(lease: u64, program: &str, directory: &Path) -> StartSpec {
         stop_signal: None,
         timeout_ms: None,
         manner: StopManner::default(),
-        paths: AttemptPaths {
-            notice: path(format!("attempts/job.{lease}.notice")),
-            done: path(format!("attempts/job.{lease}.done")),
-            checkpoint: String::new(),
-            checkpoint_out: path(format!("attempts/job.{lease}.checkpoint-out")),
-            checkpoint_dir: path(format!("checkpoints/job-{lease}")),
-        },
+        has_checkpoint: false,
+        paths: AttemptPaths::default(),
         note: String::new(),
     }
 }

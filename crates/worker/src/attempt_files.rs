@@ -53,28 +53,38 @@ impl AttemptFiles {
             prefers_usr1: job.slurm_env,
             exit0_finishes: job.on_preempt_exit0 == Some(OnPreemptExit0::Success),
         };
-        spec.paths = self.paths(&spec.key);
-        if job.checkpoint_bytes.unwrap_or(0) == 0 {
-            spec.paths.checkpoint.clear();
-        }
-        let paths = &spec.paths;
-        let variables = [
-            (NOTICE_VARIABLE, &paths.notice),
-            (DONE_VARIABLE, &paths.done),
-            (CHECKPOINT_VARIABLE, &paths.checkpoint),
-            (CHECKPOINT_OUT_VARIABLE, &paths.checkpoint_out),
-            (CHECKPOINT_DIR_VARIABLE, &paths.checkpoint_dir),
-        ];
+        spec.has_checkpoint = job.checkpoint_bytes.unwrap_or(0) > 0;
         // A value that the submitter gave one of these would only mislead the job.
-        spec.env.retain(|(name, _)| !variables.iter().any(|(ours, _)| ours == name));
-        let set = variables.into_iter().filter(|(_, path)| !path.is_empty());
-        spec.env.extend(set.map(|(name, path)| (name.to_owned(), path.clone())));
+        spec.env
+            .retain(|(name, _)| !variables(&AttemptPaths::default()).iter().any(|(ours, _)| ours == name));
+        self.address(spec);
+    }
+
+    /// Fills in the paths of an attempt, where they are not known.
+    pub(crate) fn address(&self, spec: &mut StartSpec) {
+        if spec.paths == AttemptPaths::default() {
+            spec.paths = self.paths(&spec.key);
+            if !spec.has_checkpoint {
+                spec.paths.checkpoint.clear();
+            }
+        }
+    }
+
+    /// Makes a start ready for its way to a keeper: one that names the files itself need not be told.
+    pub(crate) fn for_the_way(spec: &mut StartSpec, keeper_names_files: bool) {
+        if keeper_names_files {
+            spec.paths = AttemptPaths::default();
+        } else {
+            let set = variables(&spec.paths).into_iter().filter(|(_, path)| !path.is_empty());
+            let set: Vec<_> = set.map(|(name, path)| (name.to_owned(), path.to_owned())).collect();
+            spec.env.extend(set);
+        }
     }
 
     /// There is no checkpoint after all.
     pub(crate) fn without_checkpoint(spec: &mut StartSpec) {
+        spec.has_checkpoint = false;
         spec.paths.checkpoint.clear();
-        spec.env.retain(|(name, _)| name != CHECKPOINT_VARIABLE);
     }
 
     /// The checkpoint of an attempt that was never started.
@@ -114,6 +124,17 @@ impl AttemptFiles {
             checkpoint_dir: checkpoints.join(&job).to_string_lossy().into_owned(),
         }
     }
+}
+
+/// The variables that name the files of an attempt; those that are empty are not set.
+pub(crate) fn variables(paths: &AttemptPaths) -> [(&'static str, &str); 5] {
+    [
+        (NOTICE_VARIABLE, &paths.notice),
+        (DONE_VARIABLE, &paths.done),
+        (CHECKPOINT_VARIABLE, &paths.checkpoint),
+        (CHECKPOINT_OUT_VARIABLE, &paths.checkpoint_out),
+        (CHECKPOINT_DIR_VARIABLE, &paths.checkpoint_dir),
+    ]
 }
 
 /// What the names of all files of an attempt begin with; the job's part has no dot in it.
@@ -170,17 +191,34 @@ mod tests {
         spec
     }
 
-    fn variable<'a>(spec: &'a StartSpec, name: &str) -> Option<&'a str> {
-        spec.env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    /// As the keeper sees it: on the way the paths are left out, or are variables already.
+    fn variable(spec: &StartSpec, name: &str) -> Option<String> {
+        assert!(!spec.env.iter().any(|(known, _)| known == name), "only the keeper sets it");
+        let found = |keeper_names_files: bool| {
+            let mut sent = spec.clone();
+            AttemptFiles::for_the_way(&mut sent, keeper_names_files);
+            let mut came: StartSpec = serde_json::from_value(serde_json::to_value(&sent).unwrap()).unwrap();
+            AttemptFiles::new(Path::new("/data")).address(&mut came);
+            let given = variables(&came.paths).into_iter().find(|(known, _)| *known == name);
+            let given = given.map(|(_, path)| path.to_owned()).filter(|path| !path.is_empty());
+            let told = came.env.into_iter().find(|(known, _)| known == name).map(|(_, value)| value);
+            assert_eq!(told, given.clone().filter(|_| !keeper_names_files));
+            given
+        };
+        assert_eq!(found(true), found(false));
+        found(true)
     }
 
     #[test]
     fn every_attempt_has_paths_of_its_own_and_a_job_one_directory() {
         let spec = equipped(&json!({"env": {"MUSTER_DONE_FILE": "/etc/passwd"}}));
-        assert_eq!(variable(&spec, NOTICE_VARIABLE), Some("/data/attempts/job-1.7.notice"));
-        assert_eq!(variable(&spec, DONE_VARIABLE), Some("/data/attempts/job-1.7.done"));
-        assert_eq!(variable(&spec, CHECKPOINT_OUT_VARIABLE), Some("/data/attempts/job-1.7.checkpoint-out"));
-        assert_eq!(variable(&spec, CHECKPOINT_DIR_VARIABLE), Some("/data/checkpoints/job-1"));
+        assert_eq!(variable(&spec, NOTICE_VARIABLE).as_deref(), Some("/data/attempts/job-1.7.notice"));
+        assert_eq!(variable(&spec, DONE_VARIABLE).as_deref(), Some("/data/attempts/job-1.7.done"));
+        assert_eq!(
+            variable(&spec, CHECKPOINT_OUT_VARIABLE).as_deref(),
+            Some("/data/attempts/job-1.7.checkpoint-out")
+        );
+        assert_eq!(variable(&spec, CHECKPOINT_DIR_VARIABLE).as_deref(), Some("/data/checkpoints/job-1"));
         assert_eq!(variable(&spec, CHECKPOINT_VARIABLE), None);
         assert_eq!(spec.manner, StopManner::default());
     }
@@ -188,7 +226,10 @@ mod tests {
     #[test]
     fn a_checkpoint_is_named_only_when_there_is_one() {
         let mut spec = equipped(&json!({"checkpoint_bytes": 5, "env": {"MUSTER_CHECKPOINT_FILE": "x"}}));
-        assert_eq!(variable(&spec, CHECKPOINT_VARIABLE), Some("/data/attempts/job-1.7.checkpoint"));
+        assert_eq!(
+            variable(&spec, CHECKPOINT_VARIABLE).as_deref(),
+            Some("/data/attempts/job-1.7.checkpoint")
+        );
         AttemptFiles::without_checkpoint(&mut spec);
         assert_eq!(variable(&spec, CHECKPOINT_VARIABLE), None);
         let none = equipped(&json!({"checkpoint_bytes": 0, "env": {"MUSTER_CHECKPOINT_FILE": "x"}}));

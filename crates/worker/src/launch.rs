@@ -75,6 +75,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),
         timeout_ms: job.timeout_seconds.and_then(timeout_ms),
         manner: StopManner::default(),
+        has_checkpoint: false,
         paths: AttemptPaths::default(),
         // A note of plain values always has a JSON form.
         note: serde_json::to_string(&note).unwrap_or_default(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use muster_protocol::ReportKind;
 use serde_json::json;
 
-use crate::process::Worker;
+use crate::process::{Worker, eventually};
 use crate::scheduler::Scheduler;
 
 /// Everything below a directory that others have any right to.
@@ -49,9 +49,10 @@ fn the_data_directory_is_for_its_owner_and_jobs_keep_their_umask() {
         fs::set_permissions(data.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     worker.restart();
-    scheduler.report_of(&scheduler.submit("true", &json!({})));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&data.join("output")), 0o700);
+    for name in ["output", "attempts", "checkpoints", "results"] {
+        eventually("it is closed", || (mode(&data.join(name)) == 0o700).then_some(()));
+    }
     assert_eq!(mode(&data), 0o755, "what was there may be anything: it is left alone");
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn fake() -> Executor {
             }
         }
     });
-    Executor { commands, events }
+    Executor { commands, events, names_files: true }
 }
 
 fn done(command: ToKeeper) -> Option<FromKeeper> {

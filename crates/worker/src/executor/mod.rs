@@ -9,6 +9,7 @@ use std::io;
 
 use tokio::sync::mpsc;
 
+use crate::attempt_files::AttemptFiles;
 use crate::keeper::{FromKeeper, ToKeeper};
 
 pub(crate) use fake::fake;
@@ -27,11 +28,16 @@ pub(crate) enum ExecutorEvent {
 pub(crate) struct Executor {
     commands: mpsc::UnboundedSender<ToKeeper>,
     events: mpsc::UnboundedReceiver<ExecutorEvent>,
+    /// It knows the paths of an attempt by its key.
+    names_files: bool,
 }
 
 impl Executor {
     /// Hands a command over. An executor that is gone has said so in its events.
-    pub(crate) fn send(&self, command: ToKeeper) {
+    pub(crate) fn send(&self, mut command: ToKeeper) {
+        if let ToKeeper::Start(spec) = &mut command {
+            AttemptFiles::for_the_way(spec, self.names_files);
+        }
         let _ = self.commands.send(command);
     }
 

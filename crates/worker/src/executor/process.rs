@@ -123,7 +123,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     let mut buffer = Vec::new();
     let answer = tokio::time::timeout(GREETING_TIMEOUT, read_frame(&mut reader, &mut buffer)).await;
     let mut messages = answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.into_iter();
-    let Some(FromKeeper::Welcome { pid, jobs }) = messages.next() else {
+    let Some(FromKeeper::Welcome { pid, jobs, names_files }) = messages.next() else {
         return Err(io::Error::other("the first message is not a greeting"));
     };
     tracing::debug!(pid, jobs = jobs.len(), "connected to the keeper");
@@ -136,7 +136,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     }
     tokio::spawn(read(reader, incoming));
     tokio::spawn(write(writer, outgoing));
-    Ok((Executor { commands, events }, jobs))
+    Ok((Executor { commands, events, names_files }, jobs))
 }
 
 async fn read_frame(reader: &mut OwnedReadHalf, buffer: &mut Vec<u8>) -> io::Result<Vec<FromKeeper>> {

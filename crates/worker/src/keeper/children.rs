@@ -20,6 +20,11 @@ impl Children {
         Self { list: list.ok() }
     }
 
+    /// Whether it is certain that there are none.
+    pub(super) fn are_none(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| matches!(list.read_at(&mut [0; 16], 0), Ok(0)))
+    }
+
     /// Their numbers. One may be missing from a list that is not empty; an empty list is true.
     pub(super) fn list(&self) -> Vec<i32> {
         let Some(list) = &self.list else { return Vec::new() };

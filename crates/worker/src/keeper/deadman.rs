@@ -179,6 +179,7 @@ mod tests {
             stop_signal: Some(2),
             timeout_ms: Some(3_600_000),
             manner: StopManner::default(),
+            has_checkpoint: false,
             paths: AttemptPaths::default(),
             note: String::new(),
         }

@@ -14,6 +14,7 @@ use super::outputs::OutputNames;
 use super::stragglers::Stragglers;
 use super::table::Table;
 use super::{connection, deadman, former, signals, socket};
+use crate::attempt_files::AttemptFiles;
 use crate::privacy;
 
 /// The first argument that makes a program a keeper; the second is the data directory.
@@ -64,7 +65,7 @@ fn keep(directory: &Path, guarded: &Guarded) -> io::Result<()> {
     nix::sys::prctl::set_name(former::KEEPER_NAME)?;
     let first = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let listener = socket::listen(directory)?;
-    let table = Arc::new(Table::new(Stragglers::new(directory)));
+    let table = Arc::new(Table::new(Stragglers::new(directory), AttemptFiles::new(directory)));
     {
         let mut state = table.lock();
         state.linger_ms = FIRST_LINGER_MS;

@@ -19,6 +19,7 @@ use super::mark::Mark;
 use super::message::StartSpec;
 use super::outputs::Handles;
 use super::spawn::{self, Plan};
+use crate::attempt_files::variables;
 use crate::results;
 
 /// Where programs are looked for when the job has no `PATH`.
@@ -75,6 +76,8 @@ fn environment<'a>(spec: &'a StartSpec, around: &'a Surroundings<'_>) -> BTreeMa
     let base = around.base_env.iter().filter(|(name, _)| !spec.unset.contains(name));
     let given = base.chain(&spec.env).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let mut env: BTreeMap<&[u8], &[u8]> = given.collect();
+    let files = variables(&spec.paths).into_iter().filter(|(_, path)| !path.is_empty());
+    env.extend(files.map(|(name, path)| (name.as_bytes(), path.as_bytes())));
     env.insert(results::VARIABLE.as_bytes(), around.result.as_os_str().as_bytes());
     if let Some(file) = around.hostfile {
         env.insert(hostfile::VARIABLE.as_bytes(), file.path().as_os_str().as_bytes());

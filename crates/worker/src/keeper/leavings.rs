@@ -82,6 +82,7 @@ mod tests {
             stop_signal: None,
             timeout_ms: None,
             manner: StopManner { exit0_finishes, ..StopManner::default() },
+            has_checkpoint: true,
             paths: AttemptPaths {
                 notice: path("notice"),
                 done: path("done"),

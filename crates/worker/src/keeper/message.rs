@@ -54,8 +54,11 @@ pub struct StartSpec {
     /// How the job wants to be told to stop, and what its exit means then.
     #[serde(default)]
     pub manner: StopManner,
-    /// Files and directories that belong to the attempt.
-    #[serde(default)]
+    /// The job has a checkpoint to start from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_checkpoint: bool,
+    /// Files and directories that belong to the attempt. They follow from its key, so that they are not sent.
+    #[serde(default, skip_serializing_if = "AttemptPaths::is_empty")]
     pub paths: AttemptPaths,
     /// What the agent wants to know again after its own restart.
     pub note: String,
@@ -86,6 +89,12 @@ pub struct AttemptPaths {
     pub checkpoint_out: String,
     /// A directory that the attempts of the job on this machine share.
     pub checkpoint_dir: String,
+}
+
+impl AttemptPaths {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Why a process was told to stop.
@@ -257,6 +266,9 @@ pub enum FromKeeper {
     Welcome {
         pid: u32,
         jobs: Vec<Adopted>,
+        /// It knows the paths of an attempt by its key; keepers of older versions must be told.
+        #[serde(default)]
+        names_files: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

@@ -1,10 +1,10 @@
 //! The file that a process finds under `MUSTER_OUTPUT`, and what becomes of it when the process has ended.
 //!
 //! Making and removing a file is a noticeable part of the cost of a short job, and few jobs hand anything on. So
-//! a slot gives its file a new name for the next attempt as long as it stays empty.
+//! a slot keeps its file for the next attempt as long as it stays empty.
 //!
-//! Guarantee: no two attempts ever have the same path, and none gets a file that somebody still has open, so that
-//! a straggler of one cannot speak for another.
+//! Guarantee: an attempt gets a file that another had only when that one has no process left and nobody has the file
+//! open, so that none can speak for another.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -29,6 +29,7 @@ pub(super) struct SlotResult {
 struct ResultFile {
     path: PathBuf,
     own: File,
+    inode: u64,
 }
 
 /// What an attempt left.
@@ -44,17 +45,11 @@ pub(super) enum Left {
 impl SlotResult {
     /// An empty file for an attempt.
     pub(super) fn prepare(&mut self, names: &OutputNames) -> Result<&Path, String> {
-        let path = names.result_path();
-        let own = match self.file.take() {
-            Some(spare) if std::fs::rename(&spare.path, &path).is_ok() => spare.own,
-            Some(_) | None => OpenOptions::new()
-                .append(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-                .map_err(|error| format!("cannot create the file {}: {error}", path.display()))?,
+        let file = match self.file.take() {
+            Some(spare) => spare,
+            None => ResultFile::create(names.result_path())?,
         };
-        Ok(&self.file.insert(ResultFile { path, own }).path)
+        Ok(&self.file.insert(file).path)
     }
 
     /// After the end of the process. Of an attempt that was stopped nothing is wanted: it may have been in the
@@ -85,13 +80,19 @@ impl Drop for SlotResult {
 }
 
 impl ResultFile {
+    fn create(path: PathBuf) -> Result<Self, String> {
+        let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        let made = opened.and_then(|own| Ok((own.metadata()?.ino(), own)));
+        let (inode, own) =
+            made.map_err(|error| format!("cannot create the file {}: {error}", path.display()))?;
+        Ok(Self { path, own, inode })
+    }
+
     /// Whether the file is as empty as it was, still in its place, and nobody can write to it any more.
     fn is_untouched(&self) -> bool {
-        let (Ok(there), Ok(own)) = (std::fs::symlink_metadata(&self.path), self.own.metadata()) else {
-            return false;
-        };
-        let same = (there.dev(), there.ino()) == (own.dev(), own.ino());
-        same && own.len() == 0 && nobody_else_has_it_open(&self.own)
+        let there = std::fs::symlink_metadata(&self.path);
+        there.is_ok_and(|there| there.ino() == self.inode && there.len() == 0)
+            && nobody_else_has_it_open(&self.own)
     }
 
     fn remove(&self) {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untouched_file_gets_a_new_name_and_others_are_not_used_again() {
+    fn an_untouched_file_is_used_again_and_others_are_not() {
         let (_root, names) = names();
         let mut slot = SlotResult::default();
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
@@ -143,8 +144,7 @@ mod tests {
         let first_inode = inode(&first);
         assert_eq!(slot.settle(false), Left::Nothing);
         let second = slot.prepare(&names).unwrap().to_owned();
-        assert!(second != first && !first.exists(), "a straggler knows only the old name");
-        assert_eq!(inode(&second), first_inode);
+        assert_eq!((&second, inode(&second)), (&first, first_inode));
 
         // Somebody keeps it open.
         let straggler = OpenOptions::new().append(true).open(&second).unwrap();

@@ -67,7 +67,10 @@ fn serve(table: &Table, names: &OutputNames) {
     while let Some((spec, base_env)) = take(table) {
         let begun = Instant::now();
         let directory = table.directories.prepare(&spec.paths.checkpoint_dir);
-        let spawned = directory.and_then(|()| prepare(table, &spec, &base_env, &mut slot, names));
+        let spawned = directory
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|_| prepare(table, &spec, &base_env, &mut slot, names));
         let (outcome, announced) = match spawned {
             Ok(origin) => run(table, &origin, slot.outputs.paths()),
             Err(reason) => (Outcome::NotStarted(reason), false),
@@ -77,7 +80,9 @@ fn serve(table: &Table, names: &OutputNames) {
         let mut complaint = None;
         let left = leavings::collect(table, &spec, &outcome);
         files.checkpoint = left.checkpoint;
-        table.directories.release(&spec.paths.checkpoint_dir, || table.has_other_attempt(&spec.key));
+        let lent = directory.unwrap_or_default();
+        let wanted = || table.has_other_attempt(&spec.key);
+        table.directories.release(&spec.paths.checkpoint_dir, &lent, wanted);
         match slot.result.settle(table.is_stopping(&spec.key) && left.finished.is_none()) {
             Left::Nothing => {}
             Left::Values(path) => files.result = path,

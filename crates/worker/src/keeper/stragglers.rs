@@ -74,6 +74,11 @@ impl Stragglers {
         self.marks.next()
     }
 
+    /// Whether no attempt whose leader has ended has left anybody.
+    pub(super) fn are_none(&self) -> bool {
+        self.children.are_none()
+    }
+
     /// Whether the attempt, whose leader has ended, has left anybody who meets a condition.
     pub(super) fn has_left(
         &self,

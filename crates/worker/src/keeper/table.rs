@@ -23,6 +23,7 @@ use super::message::{
 use super::stopping::{Stop, StopWith, Words};
 use super::stragglers::{Origin, Stragglers};
 use super::{notice_file, signals};
+use crate::attempt_files::AttemptFiles;
 
 /// The one lock, the three things that threads wait for, and what has locks of its own: the directories of jobs and
 /// what jobs leave behind.
@@ -60,6 +61,8 @@ pub(super) struct State {
     pub(super) fence: Option<Fence>,
     /// Where the guard sees the fence.
     pub(super) mirror: FenceMirror,
+    /// Names the files of attempts.
+    files: AttemptFiles,
     pub(super) linger_ms: u64,
     pub(super) ending: Ending,
     /// When the deadlines are looked at next; only what is due earlier needs a wake-up.
@@ -113,8 +116,9 @@ pub(super) enum Life {
 }
 
 impl Table {
-    pub(super) fn new(stragglers: Stragglers) -> Self {
-        Self { stragglers, ..Self::default() }
+    pub(super) fn new(stragglers: Stragglers, files: AttemptFiles) -> Self {
+        let state = Mutex::new(State { files, ..State::default() });
+        Self { state, stragglers, ..Self::default() }
     }
 
     /// A panic of another thread leaves the table whole: every change is made by one of its methods.
@@ -173,7 +177,9 @@ impl Table {
     /// on nobody can signal its number. Also says whether the agent has heard of the start.
     pub(super) fn reap(&self, key: &Key, pid: u32, reap: impl FnOnce() -> Outcome) -> (Outcome, bool) {
         let mut state = self.lock();
-        signals::kill(pid);
+        if !self.stragglers.are_none() {
+            signals::kill(pid);
+        }
         let outcome = reap();
         if let Some(entry) = state.jobs.get_mut(key) {
             entry.life = Life::Starting;
@@ -242,7 +248,11 @@ impl State {
                 self.base_env = Arc::new(env);
                 self.linger_ms = linger_ms;
                 (self.greeted, self.held_back) = (true, 0);
-                self.outbox = vec![FromKeeper::Welcome { pid: std::process::id(), jobs: self.adopted() }];
+                self.outbox = vec![FromKeeper::Welcome {
+                    pid: std::process::id(),
+                    jobs: self.adopted(),
+                    names_files: true,
+                }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
             ToKeeper::Stop(order) => {
@@ -272,8 +282,9 @@ impl State {
         }
     }
 
-    fn enqueue(&mut self, spec: Box<StartSpec>) {
+    fn enqueue(&mut self, mut spec: Box<StartSpec>) {
         let key = spec.key.clone();
+        self.files.address(&mut spec);
         if let Slot::Vacant(vacant) = self.jobs.entry(key.clone()) {
             let grace_ms = spec.grace_ms;
             vacant.insert(Entry {
@@ -431,6 +442,7 @@ mod tests {
             stop_signal: None,
             timeout_ms: None,
             manner: StopManner::default(),
+            has_checkpoint: false,
             paths: AttemptPaths::default(),
             note: lease.to_string(),
         }
