@@ -259,7 +259,7 @@ fn wrong_requests_are_refused_with_the_field() {
     assert!(refusal(json!({ "url": "ftp://example.org" })).contains("must begin with http"));
     assert!(refusal(json!({ "url": "http://127.0.0.1:1/" })).contains("private network"));
     let public = "https://example.org/";
-    assert!(refusal(json!({ "url": public, "events": ["finished"] })).contains("no event \"finished\""));
+    assert!(refusal(json!({ "url": public, "events": ["completed"] })).contains("no event \"completed\""));
     assert!(refusal(json!({ "url": public, "secret": "short" })).contains("8 to 256 bytes"));
     let unknown = "hook-67e55044-10b1-426f-9247-bb680e5fe0c8";
     for target in [unknown, "nonsense"] {
