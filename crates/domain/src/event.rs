@@ -73,6 +73,15 @@ pub enum EventKind {
         #[serde(flatten)]
         cause: RequeueCause,
     },
+    /// The worker of a task has everything ready for its start.
+    Prepared {
+        lease: Lease,
+    },
+    /// All tasks of the round are prepared: this one starts, with all others.
+    Started {
+        lease: Lease,
+        round: u32,
+    },
     /// A task ended well; it is done when all tasks of its gang have.
     Finished {
         lease: Lease,
@@ -144,7 +153,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 25] = [
+    pub const NAMES: [&'static str; 27] = [
         "submitted",
         "unblocked",
         "due",
@@ -155,6 +164,8 @@ impl EventKind {
         "queue_changed",
         "claimed",
         "requeued",
+        "prepared",
+        "started",
         "finished",
         "done",
         "failed",
@@ -185,6 +196,8 @@ impl EventKind {
             Self::QueueChanged => "queue_changed",
             Self::Claimed { .. } => "claimed",
             Self::Requeued { .. } => "requeued",
+            Self::Prepared { .. } => "prepared",
+            Self::Started { .. } => "started",
             Self::Finished { .. } => "finished",
             Self::Done { .. } => "done",
             Self::Failed { .. } => "failed",

@@ -98,6 +98,8 @@ pub enum Reason {
     Foreseen { workers: u32, at: Option<Timestamp> },
     /// The round of its gang that is under way does without it.
     Spared { gang: GangId },
+    /// It is placed and starts with all tasks of its gang; these, by index and worker, are not prepared yet.
+    Assembling { gang: GangId, missing: Vec<(u32, WorkerId)> },
     /// Not waiting for room: it has ended well and is done when these tasks of its gang, by index, have too.
     Finished { gang: GangId, open: Vec<u32> },
     /// Jobs and gangs that go first: higher priority, or the same and older. Where queues take turns, those of its
@@ -146,6 +148,7 @@ impl Reason {
             Self::Kept { .. } => "kept",
             Self::Foreseen { .. } => "foreseen",
             Self::Spared { .. } => "spared",
+            Self::Assembling { .. } => "assembling",
             Self::Finished { .. } => "finished",
             Self::Ahead { .. } => "ahead",
             Self::Pool { .. } => "pool",
@@ -179,6 +182,11 @@ impl Reason {
             Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
             Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
             Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
+            Self::Assembling { gang, missing } => {
+                write!(f, "it starts when all tasks of {gang} are prepared; missing: ")?;
+                let of = |(index, worker): &(u32, WorkerId)| format!("rank {index} on {worker}");
+                f.write_str(&missing.iter().map(of).collect::<Vec<_>>().join(", "))
+            }
             Self::Finished { gang, open } => {
                 write!(
                     f,
@@ -263,6 +271,7 @@ impl fmt::Display for Reason {
             | Self::Level { .. }
             | Self::Pinned { .. }
             | Self::Running { .. }
+            | Self::Assembling { .. }
             | Self::Finished { .. }
             | Self::Stopping { .. }
             | Self::Ended { .. } => self.write_standing(f),

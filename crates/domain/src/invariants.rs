@@ -33,6 +33,8 @@ pub enum Violation {
     OverCommitted { worker: WorkerId, used: Box<Resources>, total: Box<Resources> },
     #[error("gang {gang}: some tasks are {one}, others {other}")]
     TornGang { gang: GangId, one: Status, other: Status },
+    #[error("gang {gang}: {task} was started although not all tasks of the round are prepared")]
+    StartedWithoutOthers { gang: GangId, task: JobId },
     #[error("gang {gang}: {placed} tasks are placed, but it starts with no fewer than {least}")]
     PartlyPlaced { gang: GangId, placed: u32, least: u32 },
     #[error("gang {gang}: {tasks} tasks are on worker {worker}, but at most {most} may")]
@@ -104,6 +106,14 @@ fn check_gang(gang: GangId, tasks: &[&Job], found: &mut Vec<Violation>) {
             found.push(Violation::TornGang { gang, one, other });
         }
     }
+    // Everyone present before anyone moves; workers that do not prepare start at their claim.
+    let moved = |task: &&&Job| {
+        let alone = task.round.as_ref().is_some_and(|round| round.alone);
+        matches!(task.status(), Status::Running | Status::Finished) && !alone
+    };
+    if let Some(moved) = tasks.iter().find(moved).filter(|_| any(Status::Reserved)) {
+        found.push(Violation::StartedWithoutOthers { gang, task: moved.id });
+    }
     let placed = (with(Status::Reserved).count() + with(Status::Running).count()) as u32;
     let over = |task: &&&Job| task.is_terminal() || task.status() == Status::Finished;
     let ended = tasks.iter().filter(over).count() as u32;
@@ -151,7 +161,7 @@ fn check_counts(job: &Job, found: &mut Vec<Violation>) {
     if job.attempts > max {
         found.push(Violation::TooManyAttempts { job: id, attempts: job.attempts, max });
     }
-    let held = matches!(job.status(), Status::Running | Status::Preempting);
+    let held = job.is_leased();
     if held && (job.lease.0 == 0 || job.started_at.is_none()) {
         found.push(Violation::HeldWithoutLease { job: id, status: job.status() });
     }

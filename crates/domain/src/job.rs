@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::devices::Grant;
 use crate::ids::{JobId, Lease, SetId, WorkerId};
 use crate::kept_room::Unit;
-use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
-use crate::phase::{EndReason, Hold, Phase, Status};
+use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK, PREPARATION};
+use crate::phase::{EndReason, Hold, Phase, Preparation, Status};
 use crate::rule::Ended;
 use crate::spec::{JobSpec, ShapeId};
 use crate::time::{Span, Timestamp};
@@ -92,6 +92,9 @@ pub struct Round {
     pub host: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
+    /// It was started at its claim, by a worker that does not wait for the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 /// A job with its history as far as rules need it.
@@ -112,7 +115,7 @@ pub struct Job {
     pub created_at: Timestamp,
     /// When the job last became runnable; queue wait is measured from here.
     pub ready_at: Timestamp,
-    /// Time of the last claim; kept when the job is requeued.
+    /// Time of the last start, or of the claim while a task waits for its round; kept when the job is requeued.
     pub started_at: Option<Timestamp>,
     pub exit: Option<Exit>,
     /// The worker of the last attempt, once the job has ended.
@@ -247,8 +250,27 @@ impl Job {
         }
     }
 
+    /// How far a task has come that is claimed and waits for the others of its round.
+    pub const fn preparation(&self) -> Option<Preparation> {
+        match self.phase {
+            Phase::Reserved { claim, .. } => claim,
+            _ => None,
+        }
+    }
+
+    /// Whether a worker holds it under its lease, with a process or ready to start one.
+    pub const fn is_leased(&self) -> bool {
+        matches!(self.phase, Phase::Preempting { .. }) || self.must_be_heard()
+    }
+
+    /// Whether its lease ends when nothing is heard of it.
+    pub const fn must_be_heard(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. } | Phase::Reserved { claim: Some(_), .. })
+    }
+
     pub const fn last_heartbeat(&self) -> Option<Timestamp> {
         match self.phase {
+            Phase::Reserved { claim: Some(Preparation { last_heartbeat, .. }), .. } => last_heartbeat,
             Phase::Running { last_heartbeat, .. } | Phase::Preempting { last_heartbeat, .. } => {
                 last_heartbeat
             }
@@ -307,6 +329,9 @@ impl Job {
                 .timeout
                 .zip(self.started_at)
                 .map(|(timeout, started)| started + timeout + OVERRUN_SLACK),
+            Phase::Reserved { claim: Some(Preparation { prepared_at: None, .. }), .. } => {
+                self.started_at.map(|claimed| claimed + PREPARATION)
+            }
             Phase::Pending | Phase::Held { .. } | Phase::Blocked { .. } | Phase::Reserved { .. } => None,
             Phase::Preempting { exit_reported_at, .. } => {
                 return exit_reported_at.map(|at| at + EXIT_EVIDENCE);

@@ -55,7 +55,7 @@ pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
 };
 pub use overview::{Idle, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
-pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Status, StopReason};
+pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Preparation, Status, StopReason};
 pub use queue::{Promised, Queue, RateLimit};
 pub use queue_tree::Terms;
 pub use quota_room::{Borrower, QuotaRoom, ShareOf};

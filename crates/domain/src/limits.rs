@@ -18,6 +18,12 @@ pub const OVERRUN_SLACK: Span = Span::from_secs(2);
 /// heartbeat periods of the original worker and some slack.
 pub const EXIT_EVIDENCE: Span = Span::from_secs(12);
 
+/// The most that a worker may take to prepare a task (its checkpoint may have to be fetched) while it is heard of.
+pub const PREPARATION: Span = Span::from_secs(15 * 60);
+
+/// The pause before the next round of a gang of which a task could not be prepared.
+pub const UNPREPARED_PAUSE: Span = Span::from_secs(5);
+
 /// The most tasks that a gang may have.
 pub const MAX_GANG: u32 = 4_096;
 

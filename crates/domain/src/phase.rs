@@ -79,6 +79,11 @@ pub enum GangCause {
     NotClaimed {
         worker: WorkerId,
     },
+    /// Its worker could not get it ready for the start, or not in time.
+    NotPrepared {
+        worker: Option<WorkerId>,
+        message: Option<String>,
+    },
     MadeRoom {
         message: Option<String>,
     },
@@ -112,6 +117,13 @@ impl fmt::Display for GangStop {
             GangCause::Released { worker: Some(worker) } => write!(f, "was handed back by worker {worker}"),
             GangCause::Released { worker: None } => f.write_str("was handed back by its worker"),
             GangCause::NotClaimed { worker } => write!(f, "was not taken by worker {worker} in time"),
+            GangCause::NotPrepared { worker, message } => {
+                f.write_str("was not prepared")?;
+                if let Some(worker) = worker {
+                    write!(f, " by worker {worker}")?;
+                }
+                write!(f, ": {}", message.as_deref().unwrap_or("it took too long"))
+            }
             GangCause::MadeRoom { message: Some(message) } => f.write_str(message),
             GangCause::MadeRoom { message: None } => f.write_str("made room"),
         }
@@ -199,6 +211,14 @@ impl fmt::Display for EndReason {
     }
 }
 
+/// What is known of a task that its worker has claimed and not started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Preparation {
+    pub last_heartbeat: Option<Timestamp>,
+    /// When the worker said that nothing but the start is left to do.
+    pub prepared_at: Option<Timestamp>,
+}
+
 /// Where a job stands, with the data that only that state has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
@@ -216,10 +236,12 @@ pub enum Phase {
     Blocked {
         needs: Needs,
     },
-    /// Placed on a worker that has not claimed it yet.
+    /// Placed on a worker; its process starts when all tasks of the round are prepared.
     Reserved {
         worker: WorkerId,
         reserved_at: Timestamp,
+        /// How far the worker has come that claimed it; `None` before the claim.
+        claim: Option<Preparation>,
     },
     /// A worker holds it. `worker` is `None` when the claim was anonymous.
     Running {

@@ -55,7 +55,17 @@ fn place(tasks: &mut [Job], workers: usize, now: Timestamp) {
 
 fn claim(tasks: &mut [Job], at: usize, now: Timestamp) {
     let worker = tasks[at].worker().cloned();
-    let _ = transition(&mut tasks[at], &Trigger::Claim { worker, key: None, devices: None }, now);
+    let _ = transition(
+        &mut tasks[at],
+        &Trigger::Claim { worker, key: None, devices: None, prepares: false },
+        now,
+    );
+}
+
+fn take(tasks: &mut [Job], at: usize, now: Timestamp) {
+    let worker = tasks[at].worker().cloned();
+    let claim = Trigger::Claim { worker, key: None, devices: None, prepares: true };
+    let _ = transition(&mut tasks[at], &claim, now);
 }
 
 fn trigger(kind: u8, task: &Job) -> Trigger {
@@ -68,7 +78,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         message: None,
         outputs: None,
     };
-    match kind % 14 {
+    match kind % 17 {
         0 => report(ReportKind::Done),
         1 | 2 => report(ReportKind::Failed),
         3 => report(ReportKind::Released),
@@ -79,6 +89,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         8 => Trigger::StopOverdue { patience: patience(45) },
         9 => Trigger::Overrun,
         10 => Trigger::ExitPresumed,
+        14..=16 => Trigger::Prepared { caller },
         11 if kind > 200 => Trigger::Cancel { message: None },
         13 => report(ReportKind::Lost),
         _ => Trigger::Preempt { message: None, in_favour_of: None },
@@ -91,6 +102,7 @@ proptest! {
         size in 2_u32..5,
         spare in any::<bool>(),
         keep_done in any::<bool>(),
+        mixed in any::<bool>(),
         script in prop::collection::vec((0_u8..8, any::<u8>(), 0_usize..5, 0_u32..40), 1..80),
     ) {
         let mut tasks = gang(size, spare.then_some(size - 1), keep_done);
@@ -100,7 +112,8 @@ proptest! {
             let before = tasks.clone();
             match what {
                 0 | 1 => place(&mut tasks, size as usize - usize::from(kind % 4 == 0), now),
-                2 | 3 => claim(&mut tasks, at, now),
+                2 if mixed => claim(&mut tasks, at, now),
+                2 | 3 => take(&mut tasks, at, now),
                 4 => now = now + Span::from_secs(seconds),
                 5 => drop(lapse(&mut tasks, patience(30), now)),
                 _ => {
@@ -252,5 +265,47 @@ fn a_placement_that_lapses_beside_a_finished_task_is_made_again() {
     assert_eq!(statuses(&tasks), [Status::Finished, Status::Reserved]);
     lapse(&mut tasks, patience(30), START + Span::from_secs(31)).unwrap();
     assert_eq!(statuses(&tasks), [Status::Blocked, Status::Blocked]);
+    assert!(tasks.iter().all(|task| task.attempts == 0));
+}
+
+fn prepared(tasks: &mut [Job], at: usize, now: Timestamp) {
+    let (id, lease) = (tasks[at].id, Some(tasks[at].lease));
+    let said = Trigger::Prepared { caller: Caller { lease, worker: None } };
+    gang_transition(tasks, id, &said, now).unwrap();
+}
+
+#[test]
+fn a_round_starts_as_one_when_the_last_task_is_prepared() {
+    let mut tasks = gang(3, None, false);
+    place(&mut tasks, 3, START);
+    (0..3).for_each(|at| take(&mut tasks, at, START));
+    let later = START + Span::from_secs(20);
+    prepared(&mut tasks, 0, later);
+    prepared(&mut tasks, 2, later);
+    prepared(&mut tasks, 2, later);
+    assert_eq!(statuses(&tasks), [Status::Reserved; 3]);
+    prepared(&mut tasks, 1, later);
+    assert_eq!(statuses(&tasks), [Status::Running; 3]);
+    assert!(tasks.iter().all(|task| task.started_at == Some(later) && task.attempts == 1));
+    let waited = Span::from_secs(20);
+    assert!(
+        tasks.iter().all(|task| (task.waited, task.served) == (waited, Span::ZERO)),
+        "it waited until then"
+    );
+}
+
+#[test]
+fn a_task_that_takes_too_long_to_prepare_gives_the_round_up() {
+    let mut tasks = gang(2, None, false);
+    place(&mut tasks, 2, START);
+    (0..2).for_each(|at| take(&mut tasks, at, START));
+    let alarm = tasks[0].alarm().unwrap();
+    assert_eq!(tasks[0].alarm(), tasks[1].alarm());
+    prepared(&mut tasks, 1, START);
+    assert_eq!(tasks[1].alarm(), None, "it is ready");
+    let id = tasks[0].id;
+    assert!(gang_transition(&mut tasks, id, &Trigger::Overrun, START).is_err());
+    gang_transition(&mut tasks, id, &Trigger::Overrun, alarm).unwrap();
+    assert_eq!(statuses(&tasks), [Status::Preempting; 2]);
     assert!(tasks.iter().all(|task| task.attempts == 0));
 }

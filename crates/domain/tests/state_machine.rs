@@ -49,7 +49,7 @@ fn report(kind: ReportKind) -> Trigger {
 }
 
 fn claim() -> Trigger {
-    Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None }
+    Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None, prepares: false }
 }
 
 fn hold() -> Trigger {
@@ -70,7 +70,7 @@ fn specimens() -> Vec<(&'static str, Job)> {
     let running = || after(pending(), &[claim()]);
     let stop = || StopReason::Cancel { message: None };
     let mut reserved = pending();
-    reserved.phase = Phase::Reserved { worker: WorkerId::new("w"), reserved_at: NOW };
+    reserved.phase = Phase::Reserved { worker: WorkerId::new("w"), reserved_at: NOW, claim: None };
     let mut preempted = pending();
     preempted.phase = Phase::Preempted { drain_started_at: NOW, stop: stop(), finished: false };
     vec![
@@ -146,7 +146,7 @@ fn diagram() -> String {
     let mut text = String::from(
         "# The state machine of jobs\n\n\
          Generated from `muster_domain::lifecycle` by its test; `make docs` writes it anew. The states\n\
-         `reserved` and `preempted` are entered only by gangs.\n\n\
+         `reserved`, `preempted` and `finished` are entered only by gangs.\n\n\
          ```mermaid\nstateDiagram-v2\n    [*] --> pending: submit\n    [*] --> blocked: submit with unfinished dependencies\n",
     );
     let mut last: Option<(Status, Status)> = None;
@@ -247,7 +247,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         1 => any::<bool>().prop_map(|cancelled| {
             ended(if cancelled { Ended::Cancelled } else { Ended::Failed })
         }),
-        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None, devices: None }),
+        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None, devices: None, prepares: false }),
         4 => report,
         1 => any_caller().prop_map(|caller| Trigger::Heartbeat { caller }),
         1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::StopAcknowledged { caller, epoch }),

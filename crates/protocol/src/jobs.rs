@@ -303,6 +303,10 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub reserved_at: Option<Timestamp>,
+    /// Of a reserved task: since when its worker has everything ready for the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub prepared_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub preemption_epoch: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -62,6 +62,7 @@ pub struct JobReport {
 /// latest. With `wait_ms` 0 it never waits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of the protocol of its own")]
 pub struct SyncRequest {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<JobReport>,
@@ -89,6 +90,14 @@ pub struct SyncRequest {
     /// The key was sent before and the answer did not arrive.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub claim_again: bool,
+    /// The worker prepares tasks of gangs and starts them when it is told to. It gets them as `reserved` then; other
+    /// workers get them as `running` and start them at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prepares: bool,
+    /// Tasks that are ready for their start and were not told to. Each counts as a heartbeat; the request waits until
+    /// one of them may start or must not any more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prepared: Vec<LeaseRef>,
 }
 
 /// The scheduler's word on one report or heartbeat.
@@ -126,8 +135,11 @@ pub struct StopOrder {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SyncResponse {
-    /// One for each report, then one for each heartbeat, in the order of the request.
+    /// One for each report, then one for each heartbeat and each prepared task, in the order of the request.
     pub results: Vec<ReportResult>,
+    /// Prepared tasks whose whole round is prepared: they start now. Said as often as the task is named as prepared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub go: Vec<LeaseRef>,
     pub stop: Vec<StopOrder>,
     pub jobs: Vec<Job>,
     /// How long a lease lives without a heartbeat: the worker stops its jobs itself before that.

@@ -14,7 +14,7 @@ fn beat(name: &str) -> Command {
 }
 
 fn claim() -> Command {
-    Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: None, again: false })
+    Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: None, again: false, prepares: false })
 }
 
 fn submit(batcher: &Batcher, command: Command) -> tokio::task::JoinHandle<Result<Outcome, ApiError>> {
@@ -173,8 +173,14 @@ async fn a_named_claim_whose_answer_nobody_took_is_not_handed_back() {
     let store = Arc::new(FakeStore::open());
     let (batcher, _) = start_batcher(&store, 100);
     store.jobs.lock().unwrap().push_back(running_job(1, "w"));
-    let named =
-        Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: Some("once".into()), again: false });
+    let named = Command::Claim(Ask {
+        worker: None,
+        max: 5,
+        ahead: 0,
+        key: Some("once".into()),
+        again: false,
+        prepares: false,
+    });
     let delivery = batcher.submit(vec![named]).await.unwrap();
     assert!(delivery.has_jobs());
     drop(delivery);
@@ -188,8 +194,14 @@ async fn a_named_claim_that_is_refused_after_all_is_handed_back() {
     let (batcher, _) = start_batcher(&store, 100);
     let job = running_job(1, "w");
     store.jobs.lock().unwrap().push_back(job.clone());
-    let named =
-        Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: Some("once".into()), again: false });
+    let named = Command::Claim(Ask {
+        worker: None,
+        max: 5,
+        ahead: 0,
+        key: Some("once".into()),
+        again: false,
+        prepares: false,
+    });
     batcher.submit(vec![named]).await.unwrap().give_back();
     assert_eq!(handed_back(&store.begun(2).await[1]), (job.id, Some(job.lease)));
 }

@@ -4,11 +4,11 @@
 //! claimed for a client that is gone are handed back; a timer looks again in case a wake-up was missed;
 //! nothing happens while nothing waits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use muster_domain::{Job, JobId, WorkerId};
+use muster_domain::{Job, JobId, Lease, WorkerId};
 use muster_store::{Ask, Command, Store, StoreExt};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -22,12 +22,17 @@ const CLAIMS_AT_ONCE: usize = 1_024;
 /// Remembered stop orders beyond which old ones are forgotten.
 const MAX_DELIVERED: usize = 10_000;
 
+/// A task under the lease that a worker holds.
+pub(crate) type Leased = (JobId, Lease);
+
 /// What a parked request gets.
 pub(crate) enum Handed {
     /// The answer to its claim, with at least one job.
     Work(Delivery),
     /// Jobs that its worker must stop.
     Stops(Vec<Job>),
+    /// Prepared tasks of its worker that are no longer waited for; without the job where the lease has ended.
+    Changed(Vec<(Leased, Option<Job>)>),
     /// Time is up, or the scheduler or the worker is leaving.
     Nothing,
 }
@@ -40,6 +45,8 @@ pub(crate) struct Waiting {
     pub(crate) worker: Option<WorkerId>,
     /// Whether stop orders for `worker` end the wait.
     pub(crate) orders: bool,
+    /// Tasks that the worker has prepared: what becomes of them ends the wait.
+    pub(crate) prepared: Vec<Leased>,
     /// The generation of work that its own claim has seen.
     pub(crate) as_of: u64,
 }
@@ -47,6 +54,8 @@ pub(crate) struct Waiting {
 struct Parked {
     waiting: Waiting,
     reply: oneshot::Sender<Handed>,
+    /// Nobody has looked yet what became of its prepared tasks.
+    unseen: bool,
     /// A claim for it is under way.
     asking: bool,
     /// It wants to leave as soon as that claim is answered.
@@ -103,7 +112,9 @@ impl Dispatcher {
 
     /// Waits for work or orders for at most `wait`.
     pub(crate) async fn park(&self, waiting: Waiting, wait: Duration) -> Handed {
-        let missed = waiting.ask.is_some() && waiting.as_of != self.hub.work_generation();
+        // What became of prepared tasks is looked at once it waits, so that nothing happens unseen in between.
+        let unseen = !waiting.prepared.is_empty();
+        let missed = unseen || waiting.ask.is_some() && waiting.as_of != self.hub.work_generation();
         let Some((ticket, mut answer)) = self.enter(waiting) else { return Handed::Nothing };
         if missed {
             self.hub.poke();
@@ -129,6 +140,7 @@ impl Dispatcher {
                 _ = timer.tick() => true,
                 () = self.hub.dispatcher_wanted() => false,
             };
+            self.serve_prepared(everything).await;
             self.serve_stops(everything).await;
             self.serve_work(everything).await;
         }
@@ -179,7 +191,8 @@ impl Dispatcher {
         }
         let id = registry.next;
         registry.next += 1;
-        registry.parked.insert(id, Parked { waiting, reply, asking: false, expired: false });
+        let unseen = !waiting.prepared.is_empty();
+        registry.parked.insert(id, Parked { waiting, reply, unseen, asking: false, expired: false });
         self.metrics.parked.set(registry.parked.len() as i64);
         Some((Ticket { dispatcher: self, id }, answer))
     }
@@ -326,6 +339,49 @@ impl Dispatcher {
         }
     }
 
+    /// Answers the parked syncs of workers whose prepared tasks start, stop or are taken back.
+    async fn serve_prepared(&self, everything: bool) {
+        let flagged = self.hub.take_flagged();
+        let wanted: Vec<(u64, Vec<Leased>)> = {
+            let mut registry = self.registry();
+            let concerned =
+                registry.parked.iter_mut().filter(|(_, parked)| !parked.waiting.prepared.is_empty());
+            concerned
+                .filter_map(|(id, parked)| {
+                    let unseen = std::mem::take(&mut parked.unseen);
+                    let ordered =
+                        parked.waiting.worker.as_ref().is_some_and(|worker| flagged.contains(worker));
+                    (everything || unseen || ordered).then(|| (*id, parked.waiting.prepared.clone()))
+                })
+                .collect()
+        };
+        if wanted.is_empty() {
+            return;
+        }
+        let ids: BTreeSet<JobId> =
+            wanted.iter().flat_map(|(_, tasks)| tasks.iter().map(|(id, _)| *id)).collect();
+        let jobs = match self.store.states(ids.into_iter().collect()).await {
+            Ok(jobs) => jobs,
+            // The safety tick looks again, and the worker asks again.
+            Err(error) => {
+                self.metrics.store_error();
+                tracing::warn!(%error, "prepared tasks could not be read");
+                return;
+            }
+        };
+        let jobs: HashMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
+        for (id, tasks) in wanted {
+            let changed: Vec<_> = tasks.into_iter().filter_map(|task| changed(task, &jobs)).collect();
+            if changed.is_empty() {
+                continue;
+            }
+            if let Some(parked) = self.remove(id) {
+                // When the client is gone, it asks again.
+                let _ = parked.reply.send(Handed::Changed(changed));
+            }
+        }
+    }
+
     fn awaiting_orders(&self, everything: bool) -> Vec<WorkerId> {
         let registry = self.registry();
         let waiting = registry.parked.values().map(|parked| &parked.waiting).filter(|waiting| waiting.orders);
@@ -351,6 +407,15 @@ impl Dispatcher {
                 registry.delivered.remove(&(job.id, job.preemption_epoch));
             }
         }
+    }
+}
+
+/// What became of a prepared task; `None` while it waits for the others of its round.
+fn changed((id, lease): Leased, jobs: &HashMap<JobId, Job>) -> Option<(Leased, Option<Job>)> {
+    let job = jobs.get(&id).filter(|job| job.lease == lease && job.is_leased());
+    match job {
+        Some(job) if job.preparation().is_some() => None,
+        job => Some(((id, lease), job.cloned())),
     }
 }
 

@@ -33,8 +33,15 @@ fn bench(store: FakeStore) -> Bench {
 impl Bench {
     fn waiting(&self, worker: &str) -> Waiting {
         let worker = WorkerId::new(worker);
-        let ask = Ask { worker: Some(worker.clone()), max: 1, ahead: 0, key: None, again: false };
-        Waiting { ask: Some(ask), worker: Some(worker), orders: false, as_of: self.hub.work_generation() }
+        let ask =
+            Ask { worker: Some(worker.clone()), max: 1, ahead: 0, key: None, again: false, prepares: false };
+        Waiting {
+            ask: Some(ask),
+            worker: Some(worker),
+            orders: false,
+            prepared: Vec::new(),
+            as_of: self.hub.work_generation(),
+        }
     }
 
     fn park(&self, waiting: Waiting, wait: Duration) -> tokio::task::JoinHandle<Handed> {

@@ -88,6 +88,8 @@ pub(crate) fn note(event: &Event) {
         | EventKind::Unblocked
         | EventKind::Claimed { .. }
         | EventKind::Requeued { .. }
+        | EventKind::Prepared { .. }
+        | EventKind::Started { .. }
         | EventKind::Finished { .. }
         | EventKind::Done { .. }
         | EventKind::StopRequested { .. }

@@ -21,6 +21,8 @@ pub(crate) struct WakeHub {
     work: AtomicU64,
     dispatcher: Notify,
     flagged: Mutex<HashSet<WorkerId>>,
+    /// The same workers, until somebody has looked after the tasks that they have prepared.
+    ordered: Mutex<HashSet<WorkerId>>,
     events: watch::Sender<u64>,
     /// The earliest alarm that the reaper has not seen, in microseconds; the greatest number when there is none.
     alarm: AtomicI64,
@@ -43,6 +45,7 @@ impl WakeHub {
             work: AtomicU64::new(0),
             dispatcher: Notify::new(),
             flagged: Mutex::new(HashSet::new()),
+            ordered: Mutex::new(HashSet::new()),
             events: watch::Sender::new(0),
             alarm: AtomicI64::new(i64::MAX),
             reaper: Notify::new(),
@@ -62,6 +65,8 @@ impl WakeHub {
                 flagged.clear();
             }
             flagged.extend(wake.stops.iter().cloned());
+            drop(flagged);
+            self.ordered().extend(wake.stops.iter().cloned());
         }
         if wake.work || !wake.stops.is_empty() {
             self.dispatcher.notify_one();
@@ -141,6 +146,15 @@ impl WakeHub {
     /// Takes the flag of `worker` down, since its orders are being read.
     pub(crate) fn unflag(&self, worker: &WorkerId) {
         self.flagged().remove(worker);
+    }
+
+    /// The workers that got orders since this was last asked.
+    pub(crate) fn take_flagged(&self) -> HashSet<WorkerId> {
+        std::mem::take(&mut *self.ordered())
+    }
+
+    fn ordered(&self) -> MutexGuard<'_, HashSet<WorkerId>> {
+        self.ordered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A counter that changes whenever events were appended.

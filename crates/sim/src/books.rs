@@ -28,6 +28,8 @@ struct Entry {
     poisoned: bool,
     /// It has ended well and waits for the others of its gang.
     finished: bool,
+    /// Its latest claim has led to a process.
+    started: bool,
 }
 
 /// Who has to pay if a gang stops in a transaction.
@@ -60,6 +62,7 @@ impl Books {
             heard: Timestamp::default(),
             poisoned: false,
             finished: false,
+            started: false,
         };
         self.entries.insert(job, entry);
     }
@@ -126,10 +129,13 @@ impl Books {
                 (
                     Command::AcknowledgeStop { job, caller, .. },
                     Ok(Outcome::StopAcknowledged { repeated: false }),
+                )
+                | (
+                    Command::Heartbeat { job, caller }
+                    | Command::Prepared { job, caller }
+                    | Command::SaveCheckpoint { job, caller, .. },
+                    Ok(_),
                 ) => (*job, caller),
-                (Command::Heartbeat { job, caller } | Command::SaveCheckpoint { job, caller, .. }, Ok(_)) => {
-                    (*job, caller)
-                }
                 _ => continue,
             };
             let known = self.entries.get(&job).map(|entry| entry.lease);
@@ -151,6 +157,8 @@ impl Books {
         now: Timestamp,
     ) -> Result<(), String> {
         let mut stopped: BTreeMap<(GangId, u32), Vec<JobId>> = BTreeMap::new();
+        // Those that never had a process in the round that was stopped: whatever is said of them, they do not pay.
+        let mut unstarted: BTreeSet<JobId> = BTreeSet::new();
         for event in events {
             let Some(id) = event.job else { continue };
             let Some(entry) = self.entries.get_mut(&id) else { continue };
@@ -161,9 +169,11 @@ impl Books {
                     }
                     (entry.lease, entry.heard) = (*lease, now);
                     (entry.attempts, entry.finished) = (entry.attempts + 1, false);
+                    entry.started = state.job(id).is_some_and(|job| job.status() == Status::Running);
                 }
                 EventKind::StopRequested { epoch, .. } if *epoch > entry.epoch => {
                     entry.epoch = *epoch;
+                    unstarted.extend((!entry.started).then_some(id));
                     if let Some(gang) = entry.gang {
                         stopped.entry((gang, *epoch)).or_default().push(id);
                     }
@@ -178,6 +188,7 @@ impl Books {
                     entry.attempts -= u32::from(free);
                     entry.poisoned = matches!(cause, RequeueCause::Poison { .. });
                 }
+                EventKind::Started { .. } => entry.started = true,
                 EventKind::Finished { .. } => entry.finished = true,
                 // It had ended well and starts again with the others, at no cost.
                 EventKind::Requeued { .. } if entry.finished => {
@@ -190,7 +201,8 @@ impl Books {
         }
         for ((gang, _), tasks) in stopped {
             self.stops += 1;
-            let payer = self.payer(gang, &tasks, blame, state)?;
+            let started: Vec<JobId> = tasks.iter().filter(|id| !unstarted.contains(id)).copied().collect();
+            let payer = self.payer(gang, &started, blame, state)?;
             for id in tasks.iter().filter(|id| Some(**id) != payer) {
                 if let Some(entry) = self.entries.get_mut(id) {
                     entry.attempts = entry.attempts.saturating_sub(1);
@@ -209,13 +221,14 @@ impl Books {
         blame: &Blame,
         state: &State,
     ) -> Result<Option<JobId>, String> {
-        let failed = blame.failed.get(&gang).map(Vec::as_slice).unwrap_or_default();
+        let failed = blame.failed.get(&gang).into_iter().flatten().filter(|id| tasks.contains(id));
+        let failed: Vec<JobId> = failed.copied().collect();
         let silent: Vec<JobId> = tasks.iter().filter(|id| blame.silent.contains(id)).copied().collect();
         if failed.is_empty() && silent.is_empty() {
             return Ok(None);
         }
         let free = blame.free.contains(&gang) || (blame.pass && !failed.is_empty());
-        if let ([first, ..], true, false) = (failed, silent.is_empty(), free) {
+        if let ([first, ..], true, false) = (failed.as_slice(), silent.is_empty(), free) {
             return Ok(Some(*first));
         }
         let kept = |id: &&JobId| {

@@ -336,10 +336,21 @@ impl Cluster {
         for job in block_on(self.ledger.store.stops(vec![id]))? {
             self.tell_to_stop(index, (job.id, job.lease), job.preemption_epoch);
         }
+        let tasks: Vec<ProcessKey> = self.ledger.workers[index].prepared.keys().copied().collect();
+        let ids = tasks.iter().map(|(id, _)| *id).collect();
+        for job in block_on(self.ledger.store.states(ids))? {
+            let task = (job.id, job.lease);
+            if job.status() == Status::Running && tasks.contains(&task) {
+                self.go(index, task)?;
+            }
+        }
         Ok(())
     }
 
     pub(crate) fn tell_to_stop(&mut self, index: usize, key: ProcessKey, epoch: u32) {
+        if let Some(report) = self.ledger.workers[index].withdraws(key, End::Told) {
+            return self.send(Sender::Worker(index), report);
+        }
         let Some(process) = self.ledger.workers[index].processes.get_mut(&key) else { return };
         if process.told.is_some() {
             return;

@@ -24,6 +24,8 @@ pub struct Mischief {
     pub finishes: u32,
     /// Stop orders that only the answer to a sign of life brings.
     pub unpushed: u32,
+    /// Claimed tasks of gangs that are given back instead of being prepared.
+    pub unprepared: u32,
     /// How long a process takes to stop.
     pub grace: (u32, u32),
     /// The time between two doings of the operator, who is also to blame for lost workers.
@@ -47,6 +49,7 @@ impl Mischief {
             hangs: 0,
             finishes: 0,
             unpushed: 0,
+            unprepared: 0,
             grace: (1, 3_000),
             operator: None,
             retries: false,
@@ -63,6 +66,7 @@ impl Mischief {
             asks_again: 50,
             hangs: 10,
             unpushed: 100,
+            unprepared: 20,
             grace: (1, 9_000),
             operator: Some((500, 20_000)),
             ..Self::none()

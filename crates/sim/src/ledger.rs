@@ -17,8 +17,8 @@ use crate::quotas;
 use crate::rooms::Rooms;
 use crate::state::State;
 use crate::trail::Trail;
-use crate::watch::Watch;
-use crate::worker::SimWorker;
+use crate::watch::{self, Watch};
+use crate::worker::{ProcessKey, SimWorker};
 
 /// Everything is read again after so many transactions.
 const FULL_CHECK: u64 = 64;
@@ -114,12 +114,18 @@ impl Ledger {
         {
             self.watch.saved(*job, bytes);
         }
-        let (Command::Heartbeat { job, caller }, Ok(_)) = (command, answer) else { return };
+        let (Command::Heartbeat { job, caller } | Command::Prepared { job, caller }, Ok(_)) =
+            (command, answer)
+        else {
+            return;
+        };
         self.books.heard(*job, at.told);
         let Some(lease) = caller.lease else { return };
         for worker in &mut self.workers {
-            if let Some(process) = worker.processes.get_mut(&(*job, lease)) {
-                process.is_heard(at.now);
+            for held in [&mut worker.processes, &mut worker.prepared] {
+                if let Some(process) = held.get_mut(&(*job, lease)) {
+                    process.is_heard(at.now);
+                }
             }
         }
     }
@@ -149,6 +155,17 @@ impl Ledger {
             return Ok(());
         }
         Err(Broken::Invariant { at, after: self.transactions, violations, trail: self.trail.lines() })
+    }
+
+    /// A worker was told to start a prepared task: its process works from now on.
+    pub(crate) fn goes(&mut self, now: Timestamp, worker: usize, task: ProcessKey) -> Result<bool, Broken> {
+        if !self.workers[worker].goes(task) {
+            return Ok(false);
+        }
+        let together = watch::together(&self.workers[worker].processes[&task], &self.state);
+        together
+            .map_err(|what| self.broken(now, format!("{} on {}: {what}", task.0, self.workers[worker].id)))?;
+        Ok(true)
     }
 
     fn watch_starts(&mut self, now: Timestamp, jobs: &[Claimed]) -> Result<(), Broken> {

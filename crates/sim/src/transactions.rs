@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, MOST_AT_ONCE};
 use crate::happening::Happening;
 use crate::ledger::Moment;
 use crate::mail::{Letter, Sender};
-use crate::worker::{End, ProcessKey};
+use crate::worker::{End, ProcessKey, prepared};
 
 /// When there may be work, so many of the workers that wait ask for it, and not again within this time.
 const ASKING: usize = 4;
@@ -32,14 +32,14 @@ impl Cluster {
                 && !letter.answer_lost
                 && self.ledger.workers[index].is_up()
             {
-                self.answered(index, &letter.command, answer);
+                self.answered(index, &letter.command, answer)?;
             }
         }
         self.wake(&applied.wake, &applied.events);
         Ok(())
     }
 
-    fn answered(&mut self, index: usize, command: &Command, answer: Answer) {
+    fn answered(&mut self, index: usize, command: &Command, answer: Answer) -> Result<(), Broken> {
         match (command, answer) {
             (Command::Claim(ask), Ok(Outcome::Claimed(claimed))) => {
                 let jobs: Vec<Job> = claimed.into_iter().map(|claimed| claimed.job).collect();
@@ -53,6 +53,20 @@ impl Cluster {
                 }
                 for process in new {
                     self.start(index, process);
+                }
+                self.prepare(index, &jobs);
+            }
+            (Command::Prepared { job, caller }, Ok(Outcome::Heartbeat(reply))) => {
+                let Some(lease) = caller.lease else { return Ok(()) };
+                match reply.job.status() {
+                    Status::Running => self.go(index, (*job, lease))?,
+                    Status::Preempting => self.tell_to_stop(index, (*job, lease), reply.job.preemption_epoch),
+                    _ => {}
+                }
+            }
+            (Command::Prepared { job, caller }, Err(_)) => {
+                if let Some(lease) = caller.lease {
+                    self.ledger.workers[index].prepared.remove(&(*job, lease));
                 }
             }
             (Command::Heartbeat { job, caller }, Ok(Outcome::Heartbeat(reply))) => {
@@ -73,6 +87,28 @@ impl Cluster {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Says of claimed tasks that they are ready, or gives them back.
+    fn prepare(&mut self, index: usize, jobs: &[Job]) {
+        for task in jobs.iter().map(|job| (job.id, job.lease)) {
+            if !self.ledger.workers[index].prepared.contains_key(&task) {
+                continue;
+            }
+            let gives_up = self.random.chance(self.mischief.unprepared);
+            let report =
+                if gives_up { self.ledger.workers[index].withdraws(task, End::GivenBack) } else { None };
+            self.send(Sender::Worker(index), report.unwrap_or_else(|| prepared(task)));
+        }
+    }
+
+    /// A prepared task starts.
+    pub(crate) fn go(&mut self, index: usize, task: ProcessKey) -> Result<(), Broken> {
+        if self.ledger.goes(self.now, index, task)? {
+            self.start(index, task);
+        }
+        Ok(())
     }
 
     pub(crate) fn start(&mut self, worker: usize, process: ProcessKey) {

@@ -1,5 +1,6 @@
 //! Promises that need more than one look: what has ended stays so, numbers only grow, nothing takes longer
-//! than its bound, and no round of a gang starts while the one before is alive where it can be heard.
+//! than its bound, no round of a gang starts while the one before is alive where it can be heard, and no rank works before all of
+//! its round are prepared.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use muster_domain::{Event, EventKind, GangId, Job, JobId, Phase, Span, Status, T
 use muster_store::Claimed;
 
 use crate::state::State;
-use crate::worker::SimWorker;
+use crate::worker::{Process, SimWorker};
 
 /// The bounds of the contract with the period of the passes and a scheduler that begins anew.
 const RESERVED_BOUND: Span = Span::from_secs(90);
@@ -142,6 +143,16 @@ impl Watch {
     }
 }
 
+/// No rank works while another one of its round has not started.
+pub(crate) fn together(process: &Process, state: &State) -> Result<(), String> {
+    let Some(gang) = process.gang else { return Ok(()) };
+    let late = |task: &&Job| task.reservation_epoch == process.round && task.status() == Status::Reserved;
+    match state.tasks(gang).into_iter().find(late) {
+        Some(late) => Err(format!("works in round {} while {} waits to start", process.round, late.id)),
+        None => Ok(()),
+    }
+}
+
 /// No process whose lease holds was told to use a GPU that a job was just given, unless both have a part of it. (A
 /// process of which somebody said without proof that it is gone has no lease any more.)
 fn gpus_are_free(job: &Job, workers: &[SimWorker], state: &State) -> Result<(), String> {
@@ -171,9 +182,9 @@ fn place(task: &Job) -> String {
 
 fn overdue(job: &Job, now: Timestamp, slack: Span) -> Result<(), String> {
     let (since, bound) = match &job.phase {
-        Phase::Reserved { reserved_at, .. } => (*reserved_at, RESERVED_BOUND),
+        Phase::Reserved { reserved_at, claim: None, .. } => (*reserved_at, RESERVED_BOUND),
         Phase::Preempting { drain_started_at, .. } => (*drain_started_at, STOPPING_BOUND),
-        Phase::Running { .. } => (job.last_sign_of_life(), SILENCE_BOUND),
+        Phase::Running { .. } | Phase::Reserved { .. } => (job.last_sign_of_life(), SILENCE_BOUND),
         _ => return Ok(()),
     };
     if now.since(since) > bound + slack {

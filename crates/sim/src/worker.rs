@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use muster_domain::{
     Caller, Device, Exit, GangId, Grant, Health, Job, JobId, Lease, Ports, ReportKind, Resources, Span,
-    Timestamp, Worker, WorkerId, WorkerStatus,
+    Status, Timestamp, Worker, WorkerId, WorkerStatus,
 };
 use muster_store::{Ask, Command, Content, Report};
 
@@ -95,6 +95,10 @@ pub(crate) struct SimWorker {
     /// Until then it beats, but asks for nothing.
     pub(crate) shuns_until: Timestamp,
     pub(crate) processes: BTreeMap<ProcessKey, Process>,
+    /// Whether it prepares tasks of gangs and starts them when it is told to, or starts them at their claim.
+    pub(crate) prepares: bool,
+    /// Tasks that are prepared, as they will be once they start.
+    pub(crate) prepared: BTreeMap<ProcessKey, Process>,
     /// What it has to report and got no answer to.
     pub(crate) outbox: BTreeMap<ProcessKey, Command>,
     /// The claim that it got no answer to.
@@ -120,6 +124,8 @@ impl SimWorker {
             reach: Reach::Up,
             shuns_until: Timestamp::default(),
             processes: BTreeMap::new(),
+            prepares: true,
+            prepared: BTreeMap::new(),
             outbox: BTreeMap::new(),
             open_claim: None,
             claims: 0,
@@ -198,6 +204,7 @@ impl SimWorker {
                 commands.push(checkpoint((*job, *lease), self.beats, None));
             }
         }
+        commands.extend(self.prepared.keys().map(|key| prepared(*key)));
         commands.extend(self.outbox.values().cloned());
         commands
     }
@@ -223,10 +230,11 @@ impl SimWorker {
             Arc::from(format!("{}-{}", self.id, self.claims))
         });
         self.open_claim = Some(Arc::clone(&key));
-        Some(Command::Claim(Ask { worker: Some(self.id.clone()), max, ahead: 0, key: Some(key), again }))
+        let (worker, key, prepares) = (Some(self.id.clone()), Some(key), self.prepares);
+        Some(Command::Claim(Ask { worker, max, ahead: 0, key, again, prepares }))
     }
 
-    /// The answer to a claim: the processes that are new.
+    /// The answer to a claim: the processes that are new. Tasks that are to wait for others are prepared.
     pub(crate) fn starts(&mut self, key: Option<&Arc<str>>, jobs: &[Job]) -> Vec<ProcessKey> {
         if self.open_claim.as_ref() == key {
             self.open_claim = None;
@@ -234,31 +242,49 @@ impl SimWorker {
         let mut new = Vec::new();
         for job in jobs {
             let process = (job.id, job.lease);
-            if self.processes.contains_key(&process) || self.outbox.contains_key(&process) {
+            let known = [&self.processes, &self.prepared].into_iter().any(|held| held.contains_key(&process));
+            if known || self.outbox.contains_key(&process) {
                 continue;
             }
             let round = job.round.as_ref();
             if let Some(port) = round.and_then(|round| round.port) {
                 self.unannounced |= self.ports.remove(&port);
             }
-            self.processes.insert(
-                process,
-                Process {
-                    gang: job.spec.gang.as_ref().map(|gang| gang.id),
-                    round: job.reservation_epoch,
-                    devices: job.devices.clone(),
-                    address: round.map(|round| round.address.clone()).unwrap_or_default(),
-                    told: None,
-                    hangs: false,
-                    // A claim that was answered late was made long before its process starts.
-                    heard: job.last_sign_of_life(),
-                    silent_for: Span::ZERO,
-                },
-            );
+            let state = Process {
+                gang: job.spec.gang.as_ref().map(|gang| gang.id),
+                round: job.reservation_epoch,
+                devices: job.devices.clone(),
+                address: round.map(|round| round.address.clone()).unwrap_or_default(),
+                told: None,
+                hangs: false,
+                // A claim that was answered late was made long before its process starts.
+                heard: job.last_sign_of_life(),
+                silent_for: Span::ZERO,
+            };
+            if job.status() == Status::Reserved {
+                self.prepared.insert(process, state);
+                continue;
+            }
+            self.processes.insert(process, state);
             new.push(process);
         }
         self.keep_ports();
         new
+    }
+
+    /// A prepared task is told to start; whether it does.
+    pub(crate) fn goes(&mut self, task: ProcessKey) -> bool {
+        let Some(process) = self.prepared.remove(&task) else { return false };
+        self.processes.insert(task, process);
+        true
+    }
+
+    /// A prepared task is not to be started any more; what the worker has to report of it.
+    pub(crate) fn withdraws(&mut self, task: ProcessKey, how: End) -> Option<Command> {
+        self.prepared.remove(&task)?;
+        let report = report(task, how);
+        self.outbox.insert(task, report.clone());
+        Some(report)
     }
 
     /// A process is over; what the worker has to report of it.
@@ -285,6 +311,7 @@ impl SimWorker {
     pub(crate) fn crash(&mut self) {
         self.reach = Reach::Down;
         self.processes.clear();
+        self.prepared.clear();
         self.outbox.clear();
         self.open_claim = None;
     }
@@ -292,6 +319,11 @@ impl SimWorker {
 
 pub(crate) const fn caller(lease: Lease) -> Caller {
     Caller { lease: Some(lease), worker: None }
+}
+
+/// Nothing but the start is left to do.
+pub(crate) const fn prepared((job, lease): ProcessKey) -> Command {
+    Command::Prepared { job, caller: caller(lease) }
 }
 
 fn report(process: ProcessKey, how: End) -> Command {

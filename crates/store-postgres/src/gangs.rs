@@ -78,7 +78,7 @@ impl PostgresTx {
     pub(crate) async fn select_running(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
         let names = worker_names(std::slice::from_ref(worker));
         let sql = format!(
-            "SELECT {JOB_COLUMNS} FROM jobs WHERE status = 'running' AND worker_id = ANY($1) FOR UPDATE"
+            "SELECT {JOB_COLUMNS} FROM jobs WHERE status IN ('reserved', 'running') AND worker_id = ANY($1) FOR UPDATE"
         );
         let rows = self.query("read running jobs", &sql, &[&names]).await?;
         self.remember_all(row::read_jobs(&rows)?)

@@ -102,6 +102,7 @@ impl PostgresStore {
             | Query::Workers
             | Query::Counts
             | Query::Stops(_)
+            | Query::States(_)
             | Query::Queues
             | Query::Webhooks { .. }
             | Query::DeadLetters(_)

@@ -48,7 +48,14 @@ async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl Fn
 }
 
 fn claim(worker: Option<&str>) -> Command {
-    Command::Claim(Ask { worker: worker.map(WorkerId::new), max: 1, ahead: 0, key: None, again: false })
+    Command::Claim(Ask {
+        worker: worker.map(WorkerId::new),
+        max: 1,
+        ahead: 0,
+        key: None,
+        again: false,
+        prepares: false,
+    })
 }
 
 #[tokio::test]

@@ -50,7 +50,14 @@ fn tagged(queue: &str) -> JobSpec {
 }
 
 async fn claim(store: Arc<dyn Store>, worker: &'static str, now: Timestamp) -> Vec<Job> {
-    let ask = Ask { worker: Some(WorkerId::new(worker)), max: 4, ahead: 0, key: None, again: false };
+    let ask = Ask {
+        worker: Some(WorkerId::new(worker)),
+        max: 4,
+        ahead: 0,
+        key: None,
+        again: false,
+        prepares: false,
+    };
     match store.apply_one(now, Command::Claim(ask)).await.unwrap().0.unwrap() {
         Outcome::Claimed(jobs) => jobs.into_iter().map(|claimed| claimed.job).collect(),
         other => panic!("{other:?}"),

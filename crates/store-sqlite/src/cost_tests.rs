@@ -60,7 +60,8 @@ fn writing_a_job_takes_few_steps() {
     insert_job(&mut insert, &job).unwrap();
     let mut steps = vec![insert.reset_status(StatementStatus::VmStep)];
     let mut update = connection.prepare(UPDATE_JOB).unwrap();
-    let claim = Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None };
+    let claim =
+        Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None, prepares: false };
     transition(&mut job, &claim, at(2)).unwrap();
     update_job(&mut update, &job).unwrap();
     steps.push(update.reset_status(StatementStatus::VmStep));

@@ -82,7 +82,7 @@ impl SqliteTx<'_> {
     pub(crate) fn select_running(&mut self, worker: &WorkerId) -> Done<Vec<Job>> {
         let sql = format!(
             "SELECT {JOB_COLUMNS} FROM jobs INDEXED BY jobs_held \
-             WHERE {HELD} AND status = 'running' AND worker_id = ?1"
+             WHERE {HELD} AND (status = 'running' OR status = 'reserved') AND worker_id = ?1"
         );
         let jobs = self.rows("read running jobs", &sql, [worker.as_str()], row::read_job)?;
         self.remember_all(&jobs);

@@ -99,6 +99,7 @@ impl Store for SqliteStore {
             | Query::LastEvent
             | Query::Counts
             | Query::Stops(_)
+            | Query::States(_)
             | Query::Queues
             | Query::Webhooks { .. }
             | Query::DeadLetters(_)

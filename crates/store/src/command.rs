@@ -65,6 +65,8 @@ pub struct Ask {
     pub key: Option<Arc<str>>,
     /// The answer to a claim with this key was lost: what it handed out is handed out again.
     pub again: bool,
+    /// The worker prepares tasks of gangs and waits for the word to start them; others start them at once.
+    pub prepares: bool,
 }
 
 /// What a worker says about an attempt.
@@ -233,6 +235,11 @@ pub enum Command {
     Claim(Ask),
     Report(Report),
     Heartbeat {
+        job: JobId,
+        caller: Caller,
+    },
+    /// A task of a gang is ready for its start. Answered like a heartbeat: once it is `running`, it starts.
+    Prepared {
         job: JobId,
         caller: Caller,
     },
@@ -432,7 +439,7 @@ pub struct Wake {
     pub work: bool,
     /// A gang may be placed: it came in, became ready, or fell back. Or something urgent waits.
     pub gangs: bool,
-    /// Workers that have a stop order waiting.
+    /// Workers that have an order waiting: to stop a job, or to start a task that they have prepared.
     pub stops: Vec<WorkerId>,
     /// Events were appended.
     pub events: bool,
@@ -468,7 +475,7 @@ impl Wake {
             | EventKind::Cancelled { .. }
             | EventKind::WorkerReleased { .. }
             | EventKind::WorkerRegistered => self.work = true,
-            EventKind::StopRequested { .. } => {
+            EventKind::StopRequested { .. } | EventKind::Started { .. } => {
                 if let Some(worker) = job.and_then(Job::worker) {
                     self.stops.push(worker.clone());
                 }
@@ -476,6 +483,7 @@ impl Wake {
             EventKind::Submitted { blocked: true }
             | EventKind::Held { .. }
             | EventKind::Claimed { .. }
+            | EventKind::Prepared { .. }
             | EventKind::RoomMade { .. }
             | EventKind::Pinned { .. }
             | EventKind::CheckpointSaved { .. }

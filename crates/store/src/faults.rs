@@ -1,8 +1,10 @@
 //! Moments at which a test can make the process end at once, as a crash would.
 //!
 //! Guarantee: a release build has none of them. A debug build ends only when `MUSTER_FAULT` names the moment:
-//! what happens (`plan`, `lapse`, `drain`, `verdict`, `claim`, `checkpoint`), a dot, and `before` or `after` its
+//! what happens (`plan`, `lapse`, `prepared`, `go`, `drain`, `verdict`, `claim`, `checkpoint`), a dot, and `before` or `after` its
 //! commit.
+
+use muster_domain::EventKind;
 
 use crate::command::{Applied, GangStep, Outcome};
 
@@ -45,7 +47,12 @@ fn happenings(applied: &Applied) -> impl Iterator<Item = &'static str> {
         Ok(Outcome::CheckpointSaved { .. }) => Some("checkpoint"),
         _ => None,
     });
-    steps.chain(answers)
+    let events = applied.events.iter().filter_map(|event| match event.kind {
+        EventKind::Prepared { .. } => Some("prepared"),
+        EventKind::Started { .. } => Some("go"),
+        _ => None,
+    });
+    steps.chain(answers).chain(events)
 }
 
 #[cfg(test)]

@@ -184,6 +184,8 @@ pub enum Query {
     Counts,
     /// Jobs of these workers that were told to stop.
     Stops(Vec<WorkerId>),
+    /// These jobs as they are now, as far as there are such.
+    States(Vec<JobId>),
     /// All queues that were set.
     Queues,
     /// The same with what they use.
@@ -225,6 +227,7 @@ pub enum Reply {
     Finished(Vec<FinishedJob>),
     Counts(Counts),
     Stops(Vec<Job>),
+    States(Vec<Job>),
     Queues(Vec<Queue>),
     Standings(Vec<QueueStanding>),
     WaitingByUser(BTreeMap<(QueueName, String), u64>),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use muster_domain::{
     ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase,
-    ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Strays, Timestamp, Unit, Worker,
-    WorkerId,
+    Preparation, ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Strays, Timestamp,
+    Unit, Worker, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -115,6 +115,11 @@ struct Extra {
     /// When the process of a finished task ended. (`done_at` is of jobs that have ended for good.)
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Timestamp>,
+    /// A reserved task is claimed, and when its worker had it prepared.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    claimed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prepared_at: Option<Timestamp>,
 }
 
 impl Extra {
@@ -145,6 +150,8 @@ impl Extra {
             },
             finished: matches!(job.phase, Phase::Preempted { finished: true, .. }),
             finished_at: job.finished_at(),
+            claimed: job.preparation().is_some(),
+            prepared_at: job.preparation().and_then(|claim| claim.prepared_at),
         };
         (extra != Self::default()).then(|| json(job, "extra", &extra)).transpose()
     }
@@ -233,7 +240,13 @@ impl JobRow {
             },
             Status::Reserved => Phase::Reserved {
                 worker: self.worker().ok_or_else(|| self.corrupt("reserved without a worker"))?,
-                reserved_at: self.time(self.reserved_at, "reserved_at")?,
+                reserved_at: match (&extra.round, extra.claimed) {
+                    (Some(round), true) => round.reserved_at,
+                    _ => self.time(self.reserved_at, "reserved_at")?,
+                },
+                claim: extra
+                    .claimed
+                    .then_some(Preparation { last_heartbeat, prepared_at: extra.prepared_at }),
             },
             Status::Running => Phase::Running { worker: self.worker(), last_heartbeat },
             Status::Preempting => Phase::Preempting {
@@ -281,11 +294,11 @@ impl TryFrom<&Job> for JobRow {
         };
         let (waiting_on, reserved_at) = match &job.phase {
             Phase::Blocked { needs } => (Some(needs.unfinished() as i32), None),
-            Phase::Reserved { reserved_at, .. } => (None, Some(reserved_at.as_micros())),
+            // What is claimed is no longer waited for by that time.
+            Phase::Reserved { reserved_at, claim: None, .. } => (None, Some(reserved_at.as_micros())),
             _ => (None, None),
         };
         let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
-        let running = job.status() == Status::Running;
         Ok(Self {
             id: job.id,
             seq: job.seq as i64,
@@ -311,7 +324,7 @@ impl TryFrom<&Job> for JobRow {
             ready_at: job.ready_at.as_micros(),
             started_at: micros(job.started_at),
             last_heartbeat: micros(job.last_heartbeat()),
-            sign_at: running.then(|| job.last_sign_of_life().as_micros()),
+            sign_at: job.must_be_heard().then(|| job.last_sign_of_life().as_micros()),
             reserved_at,
             drain_started_at: micros(job.drain_started_at()),
             done_at: micros(job.done_at()),

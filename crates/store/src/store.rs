@@ -207,6 +207,15 @@ pub trait StoreExt: Store {
         }
     }
 
+    fn states(&self, ids: Vec<JobId>) -> impl Future<Output = Result<Vec<Job>, StoreError>> + Send {
+        async move {
+            match self.read(Query::States(ids)).await? {
+                Reply::States(jobs) => Ok(jobs),
+                _ => Err(mismatch("states")),
+            }
+        }
+    }
+
     fn queues(&self) -> impl Future<Output = Result<Vec<Queue>, StoreError>> + Send {
         async move {
             match self.read(Query::Queues).await? {

@@ -23,6 +23,7 @@ mod following;
 mod gang_control;
 mod gang_demo;
 mod gang_drains;
+mod gang_starts;
 mod gangs;
 mod gangs_of_two;
 mod gpus;

@@ -279,7 +279,14 @@ fn worker(id: &WorkerId) -> Worker {
 }
 
 fn ask(worker: &WorkerId, max: u32) -> Command {
-    Command::Claim(Ask { worker: Some(worker.clone()), max, ahead: 0, key: None, again: false })
+    Command::Claim(Ask {
+        worker: Some(worker.clone()),
+        max,
+        ahead: 0,
+        key: None,
+        again: false,
+        prepares: false,
+    })
 }
 
 fn report(job: &Job) -> Command {

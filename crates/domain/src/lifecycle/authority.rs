@@ -4,7 +4,6 @@
 
 use super::Caller;
 use crate::job::{Job, ReportKind};
-use crate::phase::Status;
 use crate::rejection::Rejection;
 
 /// How far a caller may speak for a job.
@@ -23,7 +22,7 @@ pub(super) fn authority(
     caller: &Caller,
     report: Option<ReportKind>,
 ) -> Result<Authority, Rejection> {
-    let held = matches!(job.status(), Status::Running | Status::Preempting);
+    let held = job.is_leased();
     if let Some(given) = caller.lease {
         if held && given == job.lease {
             return Ok(Authority::Proven);

@@ -4,7 +4,7 @@ use super::gang::Gang;
 use super::waiting;
 use crate::event::{EventKind, RequeueCause};
 use crate::job::Job;
-use crate::phase::{EndReason, GangCause, GangStop, Phase, Status, StopReason};
+use crate::phase::{EndReason, GangCause, GangStop, Phase, Preparation, Status, StopReason};
 use crate::rule::Needs;
 use crate::time::Span;
 
@@ -51,7 +51,23 @@ impl Gang<'_> {
                     let kind = EventKind::StopRequested { epoch, reason: reason.clone() };
                     self.effects.push((task.id, kind));
                 }
-                Phase::Reserved { .. } => {
+                Phase::Reserved { worker, claim: Some(Preparation { last_heartbeat, .. }), .. } => {
+                    let (worker, last_heartbeat) = (Some(worker.clone()), *last_heartbeat);
+                    task.phase = Phase::Preempting {
+                        worker,
+                        last_heartbeat,
+                        drain_started_at: now,
+                        stop: stop.clone(),
+                        exit_reported_at: None,
+                    };
+                    task.preemption_epoch = epoch;
+                    // It never had a process: no attempt is counted and no time that it ran.
+                    task.attempts = task.attempts.saturating_sub(1);
+                    task.started_at = Some(now);
+                    let kind = EventKind::StopRequested { epoch, reason: reason.clone() };
+                    self.effects.push((task.id, kind));
+                }
+                Phase::Reserved { claim: None, .. } => {
                     task.phase = Phase::Blocked { needs: Needs::default() };
                     self.effects.push((task.id, EventKind::Unreserved { reason: reason.clone() }));
                 }
@@ -202,7 +218,10 @@ fn own_reason(task: &Job, stop: &GangStop, partial: bool) -> EndReason {
             }
             GangCause::WorkerLost { worker } => return EndReason::WorkerLost { worker: worker.clone() },
             GangCause::Timeout => return EndReason::Timeout,
-            GangCause::Released { .. } | GangCause::NotClaimed { .. } | GangCause::MadeRoom { .. } => {}
+            GangCause::Released { .. }
+            | GangCause::NotClaimed { .. }
+            | GangCause::NotPrepared { .. }
+            | GangCause::MadeRoom { .. } => {}
         }
     }
     EndReason::Gang { stop: stop.clone(), partial }

@@ -13,7 +13,7 @@ use crate::event::EventKind;
 use crate::ids::{JobId, WorkerId};
 use crate::job::{Exit, Job, ReportKind, Round};
 use crate::kept_room::Unit;
-use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK};
+use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK, PREPARATION, UNPREPARED_PAUSE};
 use crate::phase::{EndReason, GangCause, GangStop, Phase, Status, StopReason};
 use crate::rejection::Rejection;
 use crate::retry::{Cause, Next};
@@ -49,6 +49,7 @@ impl Trigger {
     pub const fn concerns_gang(&self) -> bool {
         match self {
             Self::Report { .. }
+            | Self::Prepared { .. }
             | Self::StopAcknowledged { .. }
             | Self::Silence { .. }
             | Self::Overrun
@@ -100,6 +101,7 @@ impl Gang<'_> {
                 let (message, outputs) = (message.as_ref(), outputs.as_ref());
                 self.report(at, caller, &Ending { kind: *kind, exit: *exit, message, outputs })?
             }
+            Trigger::Prepared { caller } => self.prepared(at, caller)?,
             Trigger::StopAcknowledged { caller, epoch } => self.acknowledged(at, caller, *epoch)?,
             Trigger::Silence { patience } => self.silence(at, *patience)?,
             Trigger::Overrun => self.overrun(at)?,
@@ -148,19 +150,20 @@ pub fn reserve(tasks: &mut [Job], places: &[Place], now: Timestamp) -> Result<Ef
         let size = if whole { all } else { places.len() as u32 };
         task.reservation_epoch = round;
         let (host, address) = (place.host.clone(), place.address.clone());
-        task.round = Some(Round { size, reserved_at: now, port: place.port, host, address });
+        let (port, alone) = (place.port, false);
+        task.round = Some(Round { size, reserved_at: now, port, host, address, alone });
         task.devices.clone_from(&place.devices);
-        task.phase = Phase::Reserved { worker: place.worker.clone(), reserved_at: now };
+        task.phase = Phase::Reserved { worker: place.worker.clone(), reserved_at: now, claim: None };
         effects.push((task.id, EventKind::Reserved { worker: place.worker.clone(), round, size }));
     }
     Ok(effects)
 }
 
-/// Takes a placement back of which a task was not claimed in time. Siblings that run already are drained,
+/// Takes a placement back of which a task was not claimed in time. Siblings that are claimed already are drained,
 /// and nobody pays for it. The worker that did not claim is remembered.
 pub fn lapse(tasks: &mut [Job], patience: Patience, now: Timestamp) -> Result<Effects, Rejection> {
     let overdue = |task: &Job| match &task.phase {
-        Phase::Reserved { worker, reserved_at } if patience.is_over(*reserved_at, now) => {
+        Phase::Reserved { worker, reserved_at, claim: None } if patience.is_over(*reserved_at, now) => {
             Some((worker.clone(), task.spec.gang.as_ref().map(|gang| gang.index)))
         }
         _ => None,
@@ -248,6 +251,15 @@ impl Gang<'_> {
         }
         let message = ending.message.cloned();
         match ending.kind {
+            ReportKind::Done | ReportKind::Finished if task.status() == Status::Reserved => {
+                // It was never told to start.
+                return Err(Rejection::NotRunning { status: task.status() });
+            }
+            ReportKind::Failed | ReportKind::TimedOut | ReportKind::Lost
+                if task.status() == Status::Reserved =>
+            {
+                self.unprepared(at, GangCause::NotPrepared { worker, message }, UNPREPARED_PAUSE);
+            }
             ReportKind::Done | ReportKind::Finished => {
                 self.done(at, ending);
                 return Ok(Change::Touched);
@@ -336,19 +348,22 @@ impl Gang<'_> {
 
     fn silence(&mut self, at: usize, patience: Patience) -> Outcome {
         let task = &self.tasks[at];
-        if task.status() != Status::Running {
+        if !task.must_be_heard() {
             return Err(Rejection::NotRunning { status: task.status() });
         }
         if !patience.is_over(task.last_sign_of_life(), self.now) {
             return Err(Rejection::NotOverdue);
         }
         // Siblings that fell silent with it are as lost as it is, and innocent.
-        let silent = |task: &Job| {
-            task.status() == Status::Running && patience.is_over(task.last_sign_of_life(), self.now)
-        };
+        let silent =
+            |task: &Job| task.must_be_heard() && patience.is_over(task.last_sign_of_life(), self.now);
         let lost: Vec<usize> = (0..self.tasks.len()).filter(|at| silent(&self.tasks[*at])).collect();
         let words = GangCause::WorkerLost { worker: task.worker().cloned() };
-        self.fault(at, Fault { cause: Cause::WorkerLost, words });
+        if task.status() == Status::Reserved {
+            self.unprepared(at, words, Span::ZERO);
+        } else {
+            self.fault(at, Fault { cause: Cause::WorkerLost, words });
+        }
         for at in lost {
             reports::lose(&mut self.tasks[at]);
             self.gone(at, Exited::default());
@@ -359,6 +374,14 @@ impl Gang<'_> {
 
     fn overrun(&mut self, at: usize) -> Outcome {
         let task = &self.tasks[at];
+        if task.preparation().is_some_and(|claim| claim.prepared_at.is_none()) {
+            if task.started_at.is_none_or(|claimed| self.now < claimed + PREPARATION) {
+                return Err(Rejection::NotOverdue);
+            }
+            let words = GangCause::NotPrepared { worker: task.worker().cloned(), message: None };
+            self.unprepared(at, words, Span::ZERO);
+            return Ok(Change::Touched);
+        }
         if task.status() != Status::Running {
             return Err(Rejection::NotRunning { status: task.status() });
         }
@@ -485,7 +508,7 @@ impl Gang<'_> {
     }
 
     /// Lets the next round prefer other workers than this one.
-    fn avoid(&mut self, worker: &WorkerId) {
+    pub(super) fn avoid(&mut self, worker: &WorkerId) {
         for task in self.tasks.iter_mut().filter(|task| !task.is_terminal()) {
             reports::remember(task, worker);
         }

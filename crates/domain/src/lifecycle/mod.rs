@@ -8,6 +8,7 @@ mod authority;
 mod drain;
 mod gang;
 mod reports;
+mod round;
 mod standing;
 mod stops;
 mod waiting;
@@ -70,6 +71,12 @@ pub enum Trigger {
         key: Option<Arc<str>>,
         /// GPUs of the worker, for a job that was not reserved before.
         devices: Option<Grant>,
+        /// Whether the worker prepares a task of a gang and waits for the word to start it.
+        prepares: bool,
+    },
+    /// Nothing but the start is left to do for a task that was claimed so. The last one starts the round.
+    Prepared {
+        caller: Caller,
     },
     Report {
         caller: Caller,
@@ -165,15 +172,22 @@ fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         Trigger::Due => waiting::due(job, now),
         Trigger::Hold { hold } => waiting::hold(job, hold),
         Trigger::Release => waiting::release(job, now),
-        Trigger::Claim { worker, key, devices } => {
-            reports::claim(job, worker.as_ref(), key.as_ref(), devices.as_ref(), now)
+        Trigger::Claim { worker, key, devices, prepares } => {
+            let claim = reports::Claim {
+                worker: worker.as_ref(),
+                key: key.as_ref(),
+                devices: devices.as_ref(),
+                prepares: *prepares,
+            };
+            reports::claim(job, &claim, now)
         }
         Trigger::Report { caller, kind, exit, message, outputs } => {
             let (message, outputs) = (message.as_ref(), outputs.as_ref());
             let ending = reports::Ending { kind: *kind, exit: *exit, message, outputs };
             reports::report(job, caller, &ending, now)
         }
-        Trigger::Heartbeat { caller } => reports::heartbeat(job, caller, now),
+        // Only tasks of gangs are prepared; for others it is a sign of life.
+        Trigger::Heartbeat { caller } | Trigger::Prepared { caller } => reports::heartbeat(job, caller, now),
         Trigger::StopAcknowledged { caller, epoch } => stops::acknowledged(job, caller, *epoch, now),
         Trigger::SaveCheckpoint { caller, epoch, bytes, file } => {
             stops::save_checkpoint(job, caller, *epoch, (*bytes, file.as_ref()), now)

@@ -9,7 +9,7 @@ use crate::event::{EventKind, RequeueCause};
 use crate::ids::WorkerId;
 use crate::job::{ClosedLease, Exit, Job, ReportKind, Strays};
 use crate::limits::POISON_AFTER;
-use crate::phase::{EndReason, Hold, Phase, Status};
+use crate::phase::{EndReason, Hold, Phase, Preparation, Status};
 use crate::rejection::Rejection;
 use crate::retry::{Cause, Next};
 use crate::time::{Span, Timestamp};
@@ -17,20 +17,35 @@ use crate::time::{Span, Timestamp};
 /// How many workers on which the job failed are remembered.
 const REMEMBERED_WORKERS: usize = 8;
 
-pub(super) fn claim(
-    job: &mut Job,
-    worker: Option<&WorkerId>,
-    key: Option<&Arc<str>>,
-    devices: Option<&Grant>,
-    now: Timestamp,
-) -> Outcome {
-    match (&job.phase, &job.spec.gang) {
-        (Phase::Pending, None) => job.devices = devices.cloned(),
-        (Phase::Reserved { worker: chosen, .. }, _) if worker == Some(chosen) => {}
+/// Who takes a job, and how.
+pub(super) struct Claim<'a> {
+    pub(super) worker: Option<&'a WorkerId>,
+    pub(super) key: Option<&'a Arc<str>>,
+    pub(super) devices: Option<&'a Grant>,
+    pub(super) prepares: bool,
+}
+
+pub(super) fn claim(job: &mut Job, claim: &Claim<'_>, now: Timestamp) -> Outcome {
+    let worker = claim.worker;
+    let running = Phase::Running { worker: worker.cloned(), last_heartbeat: None };
+    let phase = match (&job.phase, &job.spec.gang) {
+        (Phase::Pending, None) => {
+            job.devices = claim.devices.cloned();
+            running
+        }
+        (Phase::Reserved { worker: chosen, reserved_at, claim: None }, _) if worker == Some(chosen) => {
+            if claim.prepares {
+                let claim = Some(Preparation::default());
+                Phase::Reserved { worker: chosen.clone(), reserved_at: *reserved_at, claim }
+            } else {
+                job.round.iter_mut().for_each(|round| round.alone = true);
+                running
+            }
+        }
         (Phase::Pending, Some(_)) => return Err(Rejection::GangTask),
         _ => return Err(Rejection::NotPending { status: job.status() }),
-    }
-    job.claim_key = key.cloned();
+    };
+    job.claim_key = claim.key.cloned();
     job.last_worker = None;
     job.stopped_for = None;
     let waited = now.since(job.ready_at);
@@ -38,7 +53,7 @@ pub(super) fn claim(
     job.lease = job.lease.next();
     job.started_at = Some(now);
     job.exit = None;
-    job.phase = Phase::Running { worker: worker.cloned(), last_heartbeat: None };
+    job.phase = phase;
     Ok(Change::Happened(EventKind::Claimed {
         worker: worker.cloned(),
         lease: job.lease,
@@ -234,7 +249,8 @@ pub(super) fn lose(job: &mut Job) {
 pub(super) fn heartbeat(job: &mut Job, caller: &Caller, now: Timestamp) -> Outcome {
     authority(job, caller, None)?;
     match &mut job.phase {
-        Phase::Running { last_heartbeat, .. } => {
+        Phase::Running { last_heartbeat, .. }
+        | Phase::Reserved { claim: Some(Preparation { last_heartbeat, .. }), .. } => {
             *last_heartbeat = Some(last_heartbeat.map_or(now, |last| last.max(now)));
             Ok(Change::Touched)
         }

@@ -302,7 +302,8 @@ impl Inner {
             self.history.push(Happened::Beat { job_id: beat.job_id.clone() });
             results.push(self.result(&beat.job_id, beat.lease));
         }
-        SyncResponse { results, stop, jobs, lease_ttl_ms: self.lease_ttl_ms, log_limit_bytes: self.log_limit }
+        let (lease_ttl_ms, log_limit_bytes) = (self.lease_ttl_ms, self.log_limit);
+        SyncResponse { results, stop, jobs, lease_ttl_ms, log_limit_bytes, ..SyncResponse::default() }
     }
 
     fn result(&self, job_id: &str, lease: u64) -> ReportResult {

@@ -1,6 +1,6 @@
 //! The rounds of a gang: each time that its tasks were started together, how long they ran, and what ended it.
 //!
-//! A round is read off the events of the tasks: `reserved` names its number, `claimed` starts it, and the first
+//! A round is read off the events of the tasks: `reserved` names its number, `started` (of old workers, `claimed`) starts it, and the first
 //! `stop_requested` or `unreserved` says why it ended.
 
 use jiff::Timestamp;
@@ -28,6 +28,8 @@ pub(crate) struct Round {
     pub(crate) end: Option<String>,
     /// Whether it was ended before its tasks were done.
     broken_off: bool,
+    /// Whether no task waits for the others to be prepared.
+    assembled: bool,
 }
 
 impl Round {
@@ -43,6 +45,7 @@ impl Round {
             gone_at: None,
             end: None,
             broken_off: false,
+            assembled: true,
         }
     }
 
@@ -63,6 +66,12 @@ impl Round {
             "reserved" => self.tasks += 1,
             "claimed" => {
                 self.claimed += 1;
+                self.started_at = Some(event.at).filter(|_| self.assembled);
+            }
+            // What is prepared starts later, with all others.
+            "prepared" => (self.assembled, self.started_at) = (false, None),
+            "started" => {
+                self.assembled = true;
                 self.started_at = Some(event.at);
             }
             "stop_requested" | "unreserved" => {

@@ -50,7 +50,7 @@ fn details(event: &Event) -> String {
         "submitted" if event.data.get("blocked") == Some(&Value::Bool(true)) => {
             vec![Some("waits for others".to_owned())]
         }
-        "submitted" => vec![],
+        "submitted" | "prepared" => vec![],
         "claimed" => {
             vec![attempt, event.worker_id.as_deref().map(|worker| format!("on {}", printable(worker)))]
         }
@@ -75,6 +75,7 @@ fn details(event: &Event) -> String {
                 text("rule").map(|rule| format!("({rule})")),
             ]
         }
+        "started" => vec![number("round").map(|round| format!("round {round}, with all others"))],
         "unreserved" => vec![text("reason")],
         "checkpoint_saved" => vec![event.data.get("bytes").and_then(Value::as_u64).map(bytes)],
         "requeued" => vec![Some(attempt_end(event))],

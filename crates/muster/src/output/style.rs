@@ -20,7 +20,7 @@ pub(super) fn of_event(kind: &str) -> Option<Color> {
         "done" | "finished" => Some(Color::DarkGreen),
         "failed" | "worker_offline" => Some(Color::DarkRed),
         "cancelled" | "requeued" | "stop_requested" | "drained" | "unreserved" => Some(Color::DarkYellow),
-        "claimed" => Some(Color::DarkCyan),
+        "claimed" | "started" => Some(Color::DarkCyan),
         _ => None,
     }
 }

@@ -151,7 +151,14 @@ impl Live<'_> {
     /// All workers ask at once.
     fn claim(&mut self, now: Timestamp) -> bool {
         let ask = |worker: &WorkerId| {
-            Command::Claim(Ask { worker: Some(worker.clone()), max: 64, ahead: 0, key: None, again: false })
+            Command::Claim(Ask {
+                worker: Some(worker.clone()),
+                max: 64,
+                ahead: 0,
+                key: None,
+                again: false,
+                prepares: false,
+            })
         };
         let mut any = false;
         for outcome in self.apply(now, self.workers.iter().map(ask).collect()) {

@@ -347,6 +347,8 @@ impl Metrics {
             | EventKind::QueueChanged
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerReleased { .. }
+            | EventKind::Prepared { .. }
+            | EventKind::Started { .. }
             | EventKind::Finished { .. }
             | EventKind::StopRequested { .. }
             | EventKind::Reserved { .. }

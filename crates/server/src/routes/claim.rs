@@ -51,17 +51,18 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     let ahead = call.params.integer::<u32>("ahead")?.unwrap_or(0).min(MAX_AHEAD);
     let key = call.params.filled("claim_key").map(std::sync::Arc::from);
     let again = call.params.flag("claim_again");
-    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again };
+    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again, prepares: false };
     let introduction = worker.clone().map(|worker| Command::Introduce { worker });
     let commands = introduction.into_iter().chain([Command::Claim(ask.clone())]).collect();
     let delivery = app.batcher.submit(commands).await?;
     let delivery = if delivery.has_jobs() || wait.is_zero() {
         Some(delivery)
     } else {
-        let waiting = Waiting { ask: Some(ask), worker, orders: false, as_of: delivery.as_of };
+        let waiting =
+            Waiting { ask: Some(ask), worker, orders: false, prepared: Vec::new(), as_of: delivery.as_of };
         match app.dispatcher.park(waiting, wait).await {
             Handed::Work(delivery) => Some(delivery),
-            Handed::Stops(_) | Handed::Nothing => None,
+            Handed::Stops(_) | Handed::Changed(_) | Handed::Nothing => None,
         }
     };
     let jobs = match delivery {

@@ -12,13 +12,13 @@ use axum::response::Response;
 use http::StatusCode;
 use muster_domain::limits::MAX_AHEAD;
 use muster_domain::{Caller, Exit, Job, JobId, Lease, ReportKind, Status, WorkerId};
-use muster_protocol::{ReportResult, SyncRequest, SyncResponse};
+use muster_protocol::{LeaseRef, ReportResult, SyncRequest, SyncResponse};
 use muster_store::{Answer, Ask, Command, Outcome, Report, StoreExt};
 use serde_json::Value;
 
 use crate::app::{App, Shared};
 use crate::batcher::Delivery;
-use crate::dispatcher::{Handed, Waiting};
+use crate::dispatcher::{Handed, Leased, Waiting};
 use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, json, read_body};
@@ -63,6 +63,8 @@ lenient_object! {
         ports: Vec<u16> = "ports",
         claim_key: String = "claim_key",
         claim_again: bool = "claim_again",
+        prepares: bool = "prepares",
+        prepared: Vec<LeaseBody> = "prepared",
     }
 }
 
@@ -72,6 +74,8 @@ struct Said {
     lease: u64,
     /// `None` for a heartbeat.
     kind: Option<ReportKind>,
+    /// A task that is ready for its start.
+    prepared: bool,
     /// False when the text is no id, so that no command was made of it.
     asked: bool,
 }
@@ -123,7 +127,7 @@ impl Speech<'_> {
         };
         let kind = report_kind(kind);
         let id = job_id.parse::<JobId>();
-        self.said.push(Said { job_id, lease, kind: Some(kind), asked: id.is_ok() });
+        self.said.push(Said { job_id, lease, kind: Some(kind), prepared: false, asked: id.is_ok() });
         if let Ok(job) = id {
             let exit = Exit { code: body.exit_code, signal: body.signal };
             let caller = self.caller(lease);
@@ -136,15 +140,17 @@ impl Speech<'_> {
         Ok(())
     }
 
-    fn heartbeat(&mut self, body: LeaseBody) -> Result<(), ApiError> {
+    fn heartbeat(&mut self, body: LeaseBody, prepared: bool) -> Result<(), ApiError> {
         let (Some(job_id), Some(lease)) = (body.job_id, body.lease) else {
             return Err(ApiError::invalid_body());
         };
         let id = job_id.parse::<JobId>();
-        self.said.push(Said { job_id, lease, kind: None, asked: id.is_ok() });
+        self.said.push(Said { job_id, lease, kind: None, prepared, asked: id.is_ok() });
         if let Ok(job) = id {
             let caller = self.caller(lease);
-            self.commands.push(Command::Heartbeat { job, caller });
+            let command =
+                if prepared { Command::Prepared { job, caller } } else { Command::Heartbeat { job, caller } };
+            self.commands.push(command);
         }
         Ok(())
     }
@@ -184,6 +190,7 @@ impl Exchange<'_> {
             self.app.dispatcher.leave(self.worker);
         }
         let ask = self.ask(&request).filter(|_| !leaving);
+        let named = request.prepared.as_ref().map_or(0, Vec::len);
         let (said, commands) = self.listen(&mut request, ask.as_ref())?;
         let delivery = self.app.batcher.submit(commands).await?;
         if let Some(Err(rejection)) = delivery.answers().first() {
@@ -199,12 +206,13 @@ impl Exchange<'_> {
         let orders = request.orders.unwrap_or(false);
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0)).min(self.app.config.long_poll_max);
         let urgent = !response.jobs.is_empty() || response.results.iter().any(|result| result.status != 200);
-        let may_wait = !urgent && !leaving && !wait.is_zero();
+        let may_wait = !urgent && !leaving && !wait.is_zero() && response.go.is_empty();
+        let prepared = prepared_leases(&response, named);
         if self.app.hub.is_flagged(self.worker) || (orders && may_wait) {
             self.read_orders(&mut response).await;
         }
         if may_wait && response.stop.is_empty() {
-            let waiting = Waiting { ask, worker: Some(self.worker.clone()), orders, as_of };
+            let waiting = Waiting { ask, worker: Some(self.worker.clone()), orders, prepared, as_of };
             let handed = self.app.dispatcher.park(waiting, wait).await;
             self.hand_over(&mut response, handed)?;
         }
@@ -216,7 +224,8 @@ impl Exchange<'_> {
         let ahead = request.ahead.unwrap_or(0).min(MAX_AHEAD);
         let key = request.claim_key.as_deref().filter(|key| key.len() <= self.app.config.limits.name);
         let (key, again) = (key.map(Arc::from), request.claim_again.unwrap_or(false));
-        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead, key, again })
+        let prepares = request.prepares.unwrap_or(false);
+        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead, key, again, prepares })
     }
 
     /// The worker's sign of life first, then what it said, and its claim last, so that the claim sees
@@ -229,12 +238,15 @@ impl Exchange<'_> {
         let limit = self.app.config.limits.sync_items;
         let reports = request.reports.take().unwrap_or_default();
         let heartbeats = request.heartbeats.take().unwrap_or_default();
-        for (field, count) in [("reports", reports.len()), ("heartbeats", heartbeats.len())] {
+        let prepared = request.prepared.take().unwrap_or_default();
+        let counts =
+            [("reports", reports.len()), ("heartbeats", heartbeats.len()), ("prepared", prepared.len())];
+        for (field, count) in counts {
             if count > limit {
                 return Err(ApiError::over_limit(field, limit, "entries"));
             }
         }
-        let count = reports.len() + heartbeats.len();
+        let count = reports.len() + heartbeats.len() + prepared.len();
         let mut speech = Speech {
             worker: self.worker,
             said: Vec::with_capacity(count),
@@ -243,7 +255,8 @@ impl Exchange<'_> {
         let ports = request.ports.take().map(|ports| check_ports(Some(ports))).transpose()?;
         speech.commands.push(Command::WorkerHeartbeat { worker: self.worker.clone(), ports });
         reports.into_iter().try_for_each(|report| speech.report(report))?;
-        heartbeats.into_iter().try_for_each(|beat| speech.heartbeat(beat))?;
+        heartbeats.into_iter().try_for_each(|beat| speech.heartbeat(beat, false))?;
+        prepared.into_iter().try_for_each(|task| speech.heartbeat(task, true))?;
         speech.commands.extend(ask.cloned().map(Command::Claim));
         Ok((speech.said, speech.commands))
     }
@@ -272,13 +285,24 @@ impl Exchange<'_> {
         let mut stopping = Vec::new();
         for said in said {
             let answer = if said.asked { answers.next() } else { None };
-            let result = self.result(said, answer, &mut stopping);
+            let prepared = said.prepared;
+            let (result, job) = self.result(said, answer);
+            match job {
+                Some(job) if job.status() == Status::Preempting => stopping.push(job),
+                Some(job) if prepared && job.status() == Status::Running => {
+                    let (job_id, lease) = (result.job_id.clone(), result.lease);
+                    response.go.push(LeaseRef { job_id, lease });
+                }
+                _ => {}
+            }
             response.results.push(result);
         }
         Ok(stopping)
     }
 
-    fn result(&self, said: Said, answer: Option<Answer>, stopping: &mut Vec<Job>) -> ReportResult {
+    /// The word on what was said, and the job after a sign of life.
+    fn result(&self, said: Said, answer: Option<Answer>) -> (ReportResult, Option<Job>) {
+        let mut heard = None;
         let refusal = match answer {
             None => Some(ApiError::job_not_found()),
             Some(Err(rejection)) => Some(ApiError::from(rejection)),
@@ -289,9 +313,7 @@ impl Exchange<'_> {
                 None
             }
             Some(Ok(Outcome::Heartbeat(reply))) => {
-                if reply.job.status() == Status::Preempting {
-                    stopping.push(reply.job);
-                }
+                heard = Some(reply.job);
                 None
             }
             Some(Ok(_)) => None,
@@ -300,7 +322,7 @@ impl Exchange<'_> {
             Some(error) => (error.status.as_u16(), error.message.into_owned()),
             None => (StatusCode::OK.as_u16(), String::new()),
         };
-        ReportResult { job_id: said.job_id, lease: said.lease, status, message }
+        (ReportResult { job_id: said.job_id, lease: said.lease, status, message }, heard)
     }
 
     /// Adds the orders that the worker was not given a moment ago.
@@ -332,8 +354,35 @@ impl Exchange<'_> {
                 let (grace, now) = (self.app.config.grace, self.app.config.clock.now());
                 response.stop.extend(jobs.iter().map(|job| view::stop_order(job, grace, now)));
             }
+            Handed::Changed(changed) => self.tell_changes(response, changed),
             Handed::Nothing => {}
         }
         Ok(())
     }
+
+    /// What became of prepared tasks while the request waited: they start, stop, or are no longer the worker's.
+    fn tell_changes(&self, response: &mut SyncResponse, changed: Vec<(Leased, Option<Job>)>) {
+        let (grace, now) = (self.app.config.grace, self.app.config.clock.now());
+        for ((id, lease), job) in changed {
+            let (job_id, lease) = (id.to_string(), lease.0);
+            match job.as_ref().map(|job| (job, job.status())) {
+                Some((_, Status::Running)) => response.go.push(LeaseRef { job_id, lease }),
+                Some((job, Status::Preempting)) => response.stop.push(view::stop_order(job, grace, now)),
+                _ => {
+                    let said = |result: &&mut ReportResult| result.job_id == job_id && result.lease == lease;
+                    if let Some(result) = response.results.iter_mut().find(said) {
+                        result.status = StatusCode::CONFLICT.as_u16();
+                        "the task is no longer reserved here".clone_into(&mut result.message);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The prepared tasks that the worker was answered for, which are the last of the results.
+fn prepared_leases(response: &SyncResponse, named: usize) -> Vec<Leased> {
+    let from = response.results.len().saturating_sub(named);
+    let known = |result: &ReportResult| Some((result.job_id.parse().ok()?, Lease(result.lease)));
+    response.results[from..].iter().filter(|result| result.status == 200).filter_map(known).collect()
 }

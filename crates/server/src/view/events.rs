@@ -52,18 +52,16 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             put("ran_seconds", ran.as_secs_f64().into());
             put_exit(&mut put, *exit);
         }
-        EventKind::Failed { attempt, reason } => {
-            put("attempt", (*attempt).into());
-            put("reason", reason.to_string().into());
-            if let domain::EndReason::Attempt { exit, .. } = reason {
-                put_exit(&mut put, *exit);
-            }
-        }
+        EventKind::Failed { attempt, reason } => put_failure(&mut put, *attempt, reason),
         EventKind::StopRequested { epoch, reason } => {
             put("epoch", (*epoch).into());
             put("reason", reason.clone().into());
         }
-        EventKind::Reserved { .. } | EventKind::Unreserved { .. } | EventKind::Drained { .. } => {
+        EventKind::Reserved { .. }
+        | EventKind::Prepared { .. }
+        | EventKind::Started { .. }
+        | EventKind::Unreserved { .. }
+        | EventKind::Drained { .. } => {
             gang_data(kind, &mut put);
         }
         EventKind::RoomMade { by } => {
@@ -101,6 +99,14 @@ fn put_exit(put: &mut impl FnMut(&str, Value) -> Option<Value>, exit: domain::Ex
     }
 }
 
+fn put_failure(put: &mut impl FnMut(&str, Value) -> Option<Value>, attempt: u32, reason: &domain::EndReason) {
+    put("attempt", attempt.into());
+    put("reason", reason.to_string().into());
+    if let domain::EndReason::Attempt { exit, .. } = reason {
+        put_exit(put, *exit);
+    }
+}
+
 /// What happened to a task with its gang.
 fn gang_data(kind: &domain::EventKind, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
     use domain::EventKind;
@@ -109,6 +115,11 @@ fn gang_data(kind: &domain::EventKind, put: &mut impl FnMut(&str, Value) -> Opti
             put("worker", worker.as_str().into());
             put("round", (*round).into());
             put("size", (*size).into());
+        }
+        EventKind::Prepared { lease } => drop(put("lease", lease.0.into())),
+        EventKind::Started { lease, round } => {
+            put("lease", lease.0.into());
+            put("round", (*round).into());
         }
         EventKind::Unreserved { reason } => drop(put("reason", reason.clone().into())),
         EventKind::Drained { epoch, lease, exit, forced, ran, rule } => {

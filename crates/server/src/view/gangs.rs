@@ -120,7 +120,7 @@ mod tests {
         let at = Timestamp::default();
         let (worker, stop) = (WorkerId::new("w"), StopReason::Deadline);
         let blocked = || Phase::Blocked { needs: Needs::default() };
-        let reserved = || Phase::Reserved { worker: worker.clone(), reserved_at: at };
+        let reserved = || Phase::Reserved { worker: worker.clone(), reserved_at: at, claim: None };
         let running = || Phase::Running { worker: None, last_heartbeat: None };
         let preempted = || Phase::Preempted { drain_started_at: at, stop: stop.clone(), finished: false };
         let done = || Phase::Done { at };

@@ -124,8 +124,12 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
         pinned: job.pinned,
         // What a claim, a submit and a list of tasks say besides is added there.
-        ..wire::Job::default()
+        ..wire::Job { prepared_at: prepared_at(job), ..wire::Job::default() }
     }
+}
+
+fn prepared_at(job: &domain::Job) -> Option<jiff::Timestamp> {
+    job.preparation().and_then(|claim| claim.prepared_at).map(to_wire)
 }
 
 fn argv(program: &domain::Program) -> Vec<String> {

@@ -129,6 +129,9 @@ fn placed_reason(reason: &Reason, base: wire::Reason) -> wire::Reason {
             wire::Reason { workers: Some(*workers), until: at.map(to_wire), ..base }
         }
         Reason::Spared { gang } => wire::Reason { unit: Some(gang.to_string()), ..base },
+        Reason::Assembling { gang, missing } => {
+            wire::Reason { unit: Some(gang.to_string()), tasks: Some(missing.len() as u32), ..base }
+        }
         Reason::Finished { gang, open } => {
             wire::Reason { unit: Some(gang.to_string()), tasks: Some(open.len() as u32), ..base }
         }

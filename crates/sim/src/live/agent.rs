@@ -9,14 +9,16 @@ use muster_protocol::{JobReport, LeaseRef, RegisterRequest, SyncRequest, SyncRes
 use muster_store::{Command, Content};
 
 use super::network::{Lost, Message, Reply};
-use super::stage::Stage;
+use super::stage::{Stage, World};
 use crate::cluster::MOST_AT_ONCE;
-use crate::worker::{End, ProcessKey, checkpoint};
+use crate::worker::{End, ProcessKey, checkpoint, prepared};
 
 /// Signs of life.
 const BEAT: Duration = Duration::from_secs(10);
 /// How long a message may be on its way after its sender has given up.
 const DOUBT: Span = Span::from_secs(60);
+/// How long the word to start is waited for, before what is prepared is said again.
+const GO_WAIT: Duration = Duration::from_secs(3);
 /// How long a poll waits.
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -35,6 +37,37 @@ impl Stage {
     pub(crate) fn employ(&self, index: usize) {
         tokio::spawn(self.clone().polls(index));
         tokio::spawn(self.clone().beats(index));
+        tokio::spawn(self.clone().assembles(index));
+    }
+
+    /// Says which tasks are prepared and waits for the word to start them.
+    async fn assembles(self, index: usize) {
+        let mut home = (index + 2) % self.world().instances.len();
+        loop {
+            let pause = match self.awaited(index) {
+                Some(said) => self.exchange(index, &mut home, said).await,
+                None => Duration::from_millis(100),
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn awaited(&self, index: usize) -> Option<Said> {
+        let (life, commands) = {
+            let world = self.world();
+            let worker = &world.ledger.workers[index];
+            if !worker.is_up() || worker.prepared.is_empty() {
+                return None;
+            }
+            (world.lives[index], worker.prepared.keys().map(|task| prepared(*task)).collect::<Vec<_>>())
+        };
+        let request = SyncRequest {
+            prepared: commands.iter().filter_map(lease_ref).collect(),
+            wait_ms: GO_WAIT.as_millis() as u64,
+            ..SyncRequest::default()
+        };
+        let message = self.sync(index, &request, GO_WAIT + Duration::from_secs(5), true);
+        Some(Said { message, life, commands, claim: None, ports: None })
     }
 
     async fn polls(self, index: usize) {
@@ -177,6 +210,7 @@ impl Stage {
             orders: true,
             claim_key: claim.as_deref().map(str::to_owned),
             claim_again: again,
+            prepares: self.world().ledger.workers[index].prepares,
             ..SyncRequest::default()
         };
         let message = self.sync(index, &request, WAIT + Duration::from_secs(5), true);
@@ -206,6 +240,11 @@ impl Stage {
                 Command::Heartbeat { job, caller } => {
                     let lease = caller.lease.map_or(0, |lease| lease.0);
                     request.heartbeats.push(LeaseRef { job_id: job.to_string(), lease });
+                    beats.push(command);
+                }
+                // Said where the answer is waited for.
+                Command::Prepared { .. } => {
+                    request.heartbeats.extend(lease_ref(&command));
                     beats.push(command);
                 }
                 Command::WorkerHeartbeat { ports, .. } => request.ports.clone_from(ports),
@@ -250,11 +289,21 @@ impl Stage {
                         }
                     }
                     Command::Heartbeat { .. } => {}
+                    Command::Prepared { job, caller } => {
+                        if let Some(lease) = caller.lease.filter(|_| result.status != 200) {
+                            worker.prepared.remove(&(*job, lease));
+                        }
+                    }
                     command => worker.is_answered(command),
                 }
             }
             if let Some(ports) = &said.ports {
                 worker.is_announced(ports);
+            }
+        }
+        for task in &response.go {
+            if let Ok(job) = task.job_id.parse::<JobId>() {
+                self.go(index, (job, Lease(task.lease)));
             }
         }
         for order in &response.stop {
@@ -274,24 +323,43 @@ impl Stage {
         let found: Vec<ProcessKey> = response.jobs.iter().filter_map(key).collect();
         let known: Vec<Job> = found.iter().filter_map(|key| Some(world.handed.get(key)?.0.clone())).collect();
         let new = world.ledger.workers[index].starts(said.claim.as_ref(), &known);
-        for process in new {
+        for process in found {
             let handed_at = world.handed.get(&process).map(|(_, at)| *at);
-            if let (Some(at), Some(process)) =
-                (handed_at, world.ledger.workers[index].processes.get_mut(&process))
-            {
-                process.heard = at;
+            let worker = &mut world.ledger.workers[index];
+            let held = worker.processes.get_mut(&process).filter(|_| new.contains(&process));
+            let held = held.or_else(|| worker.prepared.get_mut(&process));
+            if let (Some(at), Some(held)) = (handed_at, held) {
+                held.heard = held.heard.max(at);
             }
-            let Some((low, high)) = world.mischief.lasts else { continue };
-            let how = match world.random.below(1000) as u32 {
-                n if n < world.mischief.fails => End::Badly,
-                n if n < world.mischief.fails + world.mischief.asks_again => End::NotNow,
-                n if n < world.mischief.fails + world.mischief.asks_again + 10 => End::GivenBack,
-                _ => End::Well,
-            };
-            let lasts = world.random.millis(low, high);
-            self.ends_after(index, process, how, lasts);
+        }
+        for process in new {
+            self.lasts(&mut world, index, process);
         }
         self.urgent(index).notify_one();
+    }
+
+    /// A prepared task starts.
+    fn go(&self, index: usize, task: ProcessKey) {
+        let mut world = self.world();
+        let now = world.now();
+        match world.ledger.goes(now, index, task) {
+            Ok(true) => self.lasts(&mut world, index, task),
+            Ok(false) => {}
+            Err(broken) => self.breaks(&mut world, broken),
+        }
+    }
+
+    /// Decides how long a process runs and how it ends.
+    fn lasts(&self, world: &mut World, index: usize, process: ProcessKey) {
+        let Some((low, high)) = world.mischief.lasts else { return };
+        let how = match world.random.below(1000) as u32 {
+            n if n < world.mischief.fails => End::Badly,
+            n if n < world.mischief.fails + world.mischief.asks_again => End::NotNow,
+            n if n < world.mischief.fails + world.mischief.asks_again + 10 => End::GivenBack,
+            _ => End::Well,
+        };
+        let lasts = world.random.millis(low, high);
+        self.ends_after(index, process, how, lasts);
     }
 
     /// A process is told to stop.
@@ -302,6 +370,9 @@ impl Stage {
             (world.random.chance(hangs), world.random.chance(finishes), world.random.chance(100));
         let (low, high) = world.mischief.grace;
         let takes = world.random.millis(low, if slow { high } else { high / 20 });
+        if world.ledger.workers[index].withdraws(key, End::Told).is_some() {
+            return self.urgent(index).notify_one();
+        }
         let Some(process) = world.ledger.workers[index].processes.get_mut(&key) else { return };
         if process.told.is_some() {
             return;
@@ -334,6 +405,13 @@ impl Stage {
             }
         });
     }
+}
+
+fn lease_ref(command: &Command) -> Option<LeaseRef> {
+    let (Command::Heartbeat { job, caller } | Command::Prepared { job, caller }) = command else {
+        return None;
+    };
+    Some(LeaseRef { job_id: job.to_string(), lease: caller.lease?.0 })
 }
 
 fn job_report(report: &muster_store::Report) -> JobReport {

@@ -188,11 +188,16 @@ impl Stage {
                 Some(applied)
             }
             Err(broken) => {
-                world.broken = Some(broken);
-                self.0.breach.notify_one();
+                self.breaks(&mut world, broken);
                 None
             }
         }
+    }
+
+    /// A promise did not hold.
+    pub(crate) fn breaks(&self, world: &mut World, broken: Broken) {
+        world.broken.get_or_insert(broken);
+        self.0.breach.notify_one();
     }
 
     /// Somebody outside changes something, at once and by a right clock.

@@ -53,6 +53,7 @@ fn claim(max: usize) -> Command {
         ahead: 0,
         key: None,
         again: false,
+        prepares: false,
     })
 }
 

@@ -477,6 +477,7 @@ pub async fn a_lost_answer_is_given_again(stage: &Stage) {
             ahead: 0,
             key: Some("k1".into()),
             again,
+            prepares: false,
         })
     };
     let Ok(Outcome::Claimed(first)) = stage.one(ask(false)).await else { panic!("no claim") };

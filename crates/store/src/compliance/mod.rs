@@ -25,6 +25,7 @@ pub mod parity;
 pub mod pools;
 pub mod quotas;
 pub mod reclaim;
+pub mod rounds;
 pub mod rules;
 pub mod sets;
 pub mod stage;
@@ -136,6 +137,13 @@ macro_rules! compliance_suite {
             }
             gangs {
                 a_gang_is_taken_whole_and_waits, a_placed_gang_is_claimed_by_its_workers_only, too_few_workers_place_nothing, running_singles_and_stopping_tasks_take_room, a_failure_drains_the_gang_and_it_starts_again, failures_of_one_task_exhaust_the_gang, a_task_is_done_when_all_of_its_gang_are, a_cancelled_gang_takes_those_with_it_that_had_finished, keep_done_lets_the_others_start_again, a_stale_reservation_is_placed_again_in_the_same_pass, a_worker_that_does_not_claim_is_avoided, two_silent_tasks_make_one_drain, silent_workers_are_forced_out_of_a_drain, an_exit_without_proof_is_believed_after_a_while, an_acknowledgement_counts_once_and_by_its_epoch, a_cancelled_gang_ends_as_one, a_preempted_gang_comes_back_at_no_cost, a_task_handed_back_costs_nobody, a_gang_counts_once_where_others_depend_on_it, a_gang_waits_for_what_it_depends_on, a_gang_may_start_with_fewer, tasks_may_share_a_worker, ports_are_given_once, ports_come_back_when_nobody_came_for_them, ports_of_tasks_that_were_taken_back_are_free, a_task_that_was_quick_is_still_a_peer, a_lost_answer_is_given_again, a_checkpoint_is_saved_while_it_runs,
+            }
+            rounds {
+                nobody_starts_before_all_are_prepared, the_last_one_prepared_wakes_all_workers,
+                a_claim_of_a_round_is_answered_again, a_round_that_is_not_claimed_whole_is_taken_back_unstarted,
+                a_worker_lost_before_the_start_costs_no_attempt, a_task_that_cannot_be_prepared_costs_no_attempt,
+                a_stop_between_preparation_and_start_leaves_nothing,
+                workers_that_do_not_prepare_start_at_their_claim,
             }
             outlook {
                 small_jobs_do_not_starve_a_gang, what_leaves_the_room_may_enter_until_it_is_used_up,

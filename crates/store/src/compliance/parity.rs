@@ -177,6 +177,7 @@ impl World {
                     ahead: u32::from(b % 2),
                     key: None,
                     again: false,
+                    prepares: false,
                 })]
             }
             6..=8 => self.report(store, target, a, b).await.into_iter().collect(),

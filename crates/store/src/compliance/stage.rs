@@ -143,7 +143,14 @@ impl Stage {
     // Claims and reports.
 
     pub async fn claim_as(&self, worker: Option<&str>, max: u32) -> Vec<Claimed> {
-        let ask = Ask { worker: worker.map(WorkerId::new), max, ahead: 0, key: None, again: false };
+        let ask = Ask {
+            worker: worker.map(WorkerId::new),
+            max,
+            ahead: 0,
+            key: None,
+            again: false,
+            prepares: false,
+        };
         match self.one(Command::Claim(ask)).await.unwrap() {
             Outcome::Claimed(jobs) => jobs,
             other => panic!("{other:?}"),

@@ -158,6 +158,7 @@ pub async fn another_worker_is_preferred_after_a_failure(stage: &Stage) {
             ahead: 0,
             key: None,
             again: false,
+            prepares: false,
         })
     };
     let answers = stage.apply(vec![ask("a"), ask("b")]).await;

@@ -57,7 +57,7 @@ pub(crate) async fn apply<T: Tx>(
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
         let (key, devices) = (desk.key(placement.worker), placement.devices);
-        if work.trigger(job, &Trigger::Claim { worker, key, devices }).is_ok() {
+        if work.trigger(job, &Trigger::Claim { worker, key, devices, prepares: false }).is_ok() {
             desk.hand_out(placement.worker, job);
             desk.enter(placement.worker, &view.candidates[placement.candidate]);
         }
@@ -92,7 +92,7 @@ async fn hand_out_again<T: Tx>(
     for (position, ask) in asks.iter().filter(|(_, ask)| ask.again) {
         let (Some(worker), Some(key)) = (&ask.worker, &ask.key) else { continue };
         for job in work.tx.running_jobs(worker).await? {
-            if job.claim_key.as_ref() == Some(key) {
+            if job.must_be_heard() && job.claim_key.as_ref() == Some(key) {
                 desk.handed.entry(*position).or_default().push(job.id);
                 work.hold_if_new(job);
             }
@@ -113,13 +113,14 @@ async fn hand_out_reserved<T: Tx>(work: &mut Work<'_, T>, desk: &mut Desk) -> Re
     if asking.is_empty() {
         return Ok(());
     }
-    for job in work.tx.lock_reserved(&asking).await? {
+    for job in work.tx.lock_reserved(&asking).await?.into_iter().filter(|job| !job.is_leased()) {
         let id = job.id;
         let place = desk.workers.iter().position(|worker| worker.id.as_ref() == job.worker());
         let Some(place) = place.filter(|place| desk.workers[*place].wants > 0) else { continue };
         work.hold_if_new(job);
         let (worker, key) = (desk.workers[place].id.clone(), desk.key(place));
-        if work.trigger(id, &Trigger::Claim { worker, key, devices: None }).is_ok() {
+        let prepares = desk.prepares(place);
+        if work.trigger(id, &Trigger::Claim { worker, key, devices: None, prepares }).is_ok() {
             // Its room was counted when it was reserved.
             desk.workers[place].wants -= 1;
             desk.hand_out(place, id);
@@ -195,6 +196,8 @@ struct Desk {
     asks: Vec<Vec<(usize, u32)>>,
     /// The key of each ask that has one.
     keys: HashMap<usize, Arc<str>>,
+    /// Asks of workers that prepare tasks of gangs before they start them.
+    preparing: HashSet<usize>,
     handed: BTreeMap<usize, Vec<JobId>>,
     /// Workers whose kept room changed, by position.
     entered: BTreeSet<usize>,
@@ -208,6 +211,7 @@ impl Desk {
             workers: Vec::new(),
             asks: Vec::new(),
             keys: HashMap::new(),
+            preparing: HashSet::new(),
             handed: BTreeMap::new(),
             entered: BTreeSet::new(),
         };
@@ -237,13 +241,21 @@ impl Desk {
         view.wants = asks.iter().map(|(_, ask)| ask.max).fold(0, u32::saturating_add).min(MAX_CLAIMS);
         self.workers.push(view);
         self.keys.extend(asks.iter().filter_map(|(position, ask)| Some((*position, ask.key.clone()?))));
+        self.preparing.extend(asks.iter().filter(|(_, ask)| ask.prepares).map(|(position, _)| *position));
         self.asks.push(asks.iter().map(|(position, ask)| (*position, ask.max)).collect());
     }
 
-    /// The key of the ask that the worker gets its next job through.
+    /// The ask that the worker gets its next job through.
+    fn next(&self, worker: usize) -> Option<usize> {
+        self.asks[worker].iter().find(|(_, left)| *left > 0).map(|(position, _)| *position)
+    }
+
     fn key(&self, worker: usize) -> Option<Arc<str>> {
-        let (position, _) = self.asks[worker].iter().find(|(_, left)| *left > 0)?;
-        self.keys.get(position).cloned()
+        self.keys.get(&self.next(worker)?).cloned()
+    }
+
+    fn prepares(&self, worker: usize) -> bool {
+        self.next(worker).is_some_and(|position| self.preparing.contains(&position))
     }
 
     /// Counts a job against the room that its worker keeps.

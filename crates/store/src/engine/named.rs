@@ -19,8 +19,12 @@ pub(crate) async fn apply<T: Tx>(
     for (position, command) in commands.iter().enumerate() {
         let answer = match command {
             Command::Report(wanted) => report(work, wanted),
-            Command::Heartbeat { job, caller } => {
-                let trigger = Trigger::Heartbeat { caller: caller.clone() };
+            Command::Heartbeat { job, caller } | Command::Prepared { job, caller } => {
+                let caller = caller.clone();
+                let trigger = match command {
+                    Command::Prepared { .. } => Trigger::Prepared { caller },
+                    _ => Trigger::Heartbeat { caller },
+                };
                 work.trigger(*job, &trigger)
                     .and_then(|_| work.job(*job))
                     .map(|job| Outcome::Heartbeat(HeartbeatReply { job: job.clone() }))

@@ -30,6 +30,7 @@ pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Resu
         Query::Finished { before, limit } => Reply::Finished(finished(tx, *before, *limit).await?),
         Query::Counts => Reply::Counts(tx.counts().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),
+        Query::States(ids) => Reply::States(tx.read_jobs(ids).await?),
         Query::Queues => Reply::Queues(tx.queues().await?),
         Query::Standings => Reply::Standings(standings::all(tx).await?),
         Query::WaitingByUser(queues) => Reply::WaitingByUser(standings::waiting_by_user(tx, queues).await?),

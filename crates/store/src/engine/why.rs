@@ -45,9 +45,7 @@ pub(super) async fn why<T: Tx>(
                 reasons.into()
             }
         }
-        Phase::Reserved { worker, .. } => {
-            vec![Reason::Running { worker: Some(worker.clone()), since: None }].into()
-        }
+        Phase::Reserved { .. } => assembling(tx, &job).await?.into(),
         Phase::Running { worker, .. } => {
             vec![Reason::Running { worker: worker.clone(), since: job.started_at }].into()
         }
@@ -78,6 +76,20 @@ async fn unfinished_dependencies<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Rea
     // One that has ended is not waited for any more, however it ended: the rule decided on it.
     let unfinished = parents.iter().filter(|parent| parent.ended().is_none());
     Ok(unfinished.map(|parent| Reason::Dependency { job: parent.id, status: parent.status() }).collect())
+}
+
+/// A task that is placed and waits for the others of its round.
+async fn assembling<T: Tx>(tx: &mut T, job: &Job) -> Result<Vec<Reason>, StoreError> {
+    let Some(gang) = job.spec.gang.as_ref() else { return Ok(Vec::new()) };
+    let tasks = tx.gang_tasks(&[gang.id]).await?;
+    let missing = tasks.iter().filter_map(|task| {
+        let waited_for = task.preparation().is_none_or(|claim| claim.prepared_at.is_none());
+        let worker = task.worker().filter(|_| waited_for && task.status() == Status::Reserved)?;
+        Some((task.spec.gang.as_ref()?.index, worker.clone()))
+    });
+    let mut missing: Vec<_> = missing.collect();
+    missing.sort_unstable();
+    Ok(vec![Reason::Assembling { gang: gang.id, missing }])
 }
 
 /// A task of a gang that has ended well before the others.

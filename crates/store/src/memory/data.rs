@@ -109,15 +109,15 @@ impl Data {
             Status::Blocked => {
                 self.waiting_gangs.extend(job.spec.gang.as_ref().map(|gang| gang.id));
             }
-            Status::Running => {
-                self.signs.insert((job.last_sign_of_life(), job.id));
-            }
             _ => {}
+        }
+        if job.must_be_heard() {
+            self.signs.insert((job.last_sign_of_life(), job.id));
         }
         if job.pinned {
             self.pinned.insert(job.id);
         }
-        if let Phase::Reserved { reserved_at, .. } = job.phase {
+        if let Phase::Reserved { reserved_at, claim: None, .. } = job.phase {
             self.reservations.insert((reserved_at, job.id));
         }
         if let Some(gang) = &job.spec.gang {
@@ -160,7 +160,7 @@ impl Data {
             }
         }
         self.pinned.remove(&job.id);
-        if let Phase::Reserved { reserved_at, .. } = job.phase {
+        if let Phase::Reserved { reserved_at, claim: None, .. } = job.phase {
             self.reservations.remove(&(reserved_at, job.id));
         }
         if let Some(gang) = job.spec.gang.as_ref().filter(|_| job.status() == Status::Blocked) {

@@ -65,7 +65,7 @@ pub(super) fn reserved(data: &Data, workers: &[WorkerId]) -> Vec<Job> {
 
 pub(super) fn running(data: &Data, worker: &WorkerId) -> Vec<Job> {
     let jobs = data.held.get(worker).into_iter().flatten().filter_map(|id| data.jobs.get(id));
-    jobs.filter(|job| job.status() == Status::Running).cloned().collect()
+    jobs.filter(|job| job.must_be_heard()).cloned().collect()
 }
 
 pub(super) fn list(data: &Data, before_seq: Option<u64>, limit: usize) -> Vec<(u64, GangId)> {

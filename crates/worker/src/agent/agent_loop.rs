@@ -63,6 +63,7 @@ pub(super) struct Agent {
     pub(super) poll_retry: Retry,
     pub(super) report_retry: Retry,
     pub(super) beat_retry: Retry,
+    pub(super) go_retry: Retry,
     pub(super) register_retry: Retry,
     /// The scheduler does not know this worker; nothing else can be asked before it does.
     pub(super) unregistered: bool,
@@ -119,7 +120,7 @@ impl Agent {
         }
         if !self.ready.is_empty() && !self.calls.is_reporting() && now >= self.report_retry.after {
             let batch = self.ready.drain(..reports::batch_length(&self.ready)).collect();
-            self.calls.report(batch, self.room(), self.pace.ahead());
+            self.calls.report(batch, self.room(), self.ahead());
         }
         if self.beat_is_due(now) && !self.calls.is_beating() {
             // What does not fit in one request follows in the next.
@@ -128,6 +129,23 @@ impl Agent {
             self.calls.beat(self.held.leases(BEATS_PER_CALL), self.rounds.tell());
         }
         self.keep_polling(now);
+        self.keep_awaiting(now);
+    }
+
+    /// Says which tasks are prepared and waits for the word to start them.
+    fn keep_awaiting(&mut self, now: Instant) {
+        let tasks = if self.rounds.is_assembling() { self.held.prepared() } else { Vec::new() };
+        if tasks.is_empty() {
+            self.calls.forget_go();
+        } else if !self.calls.awaits_go(&tasks) && now >= self.go_retry.after {
+            let wait = self.config.timing.poll.min(self.lease_ttl / 4);
+            self.calls.await_go(tasks, wait);
+        }
+    }
+
+    /// Nothing is queued here beside a task that waits for the others of its round: it might take its slot.
+    fn ahead(&self) -> u32 {
+        if self.rounds.is_assembling() { 0 } else { self.pace.ahead() }
     }
 
     fn beat_is_due(&self, now: Instant) -> bool {
@@ -163,7 +181,7 @@ impl Agent {
     /// A claim is as old as its poll may be, so polls are short beside a lease.
     fn open_poll(&mut self, room: u32) {
         let wait = self.config.timing.poll.min(self.lease_ttl / 4);
-        self.calls.poll(room, self.pace.ahead(), wait);
+        self.calls.poll(room, self.ahead(), wait);
     }
 
     /// How many more jobs to ask for: what fits, less what is here, less what was asked for already.
@@ -172,7 +190,7 @@ impl Agent {
             return 0;
         }
         let live = u32::try_from(self.held.live()).unwrap_or(u32::MAX);
-        let fits = self.config.slots.saturating_add(self.pace.ahead());
+        let fits = self.config.slots.saturating_add(self.ahead());
         fits.saturating_sub(live).saturating_sub(self.calls.asked_for())
     }
 
@@ -216,6 +234,8 @@ impl Agent {
             due.extend((beats && !self.calls.is_beating()).then_some(self.beat_at()));
             let polls = self.drain.is_serving() && self.calls.poll_max().is_none();
             due.extend(polls.then_some(self.poll_retry.after));
+            let assembling = self.rounds.is_assembling();
+            due.extend(assembling.then_some(self.go_retry.after).filter(|after| *after > now));
         }
         if self.drain.is_serving() && !self.calls.is_recalling() {
             let not_before = self.beat_retry.after;
@@ -248,6 +268,7 @@ impl Agent {
         self.settle_reports(answer.reports, on_reports);
         self.settle_heartbeats(on_heartbeats, answer.sent_ns);
         self.obey(response.stop);
+        self.go(response.go);
         let brought_jobs = !response.jobs.is_empty();
         self.accept(response.jobs, answer.sent_ns);
         let young = self.lease_ttl.as_nanos() as u64 / 16;
@@ -282,6 +303,7 @@ impl Agent {
             Kind::Poll => &mut self.poll_retry,
             Kind::Report => &mut self.report_retry,
             Kind::Beat | Kind::Recall => &mut self.beat_retry,
+            Kind::Go => &mut self.go_retry,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The requests that are under way.
 //!
-//! At most one of each kind: a poll that waits for jobs and orders, a batch of reports, a heartbeat for
-//! all jobs. Guarantee: a poll that may claim something is never abandoned, because nobody would ever
-//! hear of what it claimed.
+//! At most one of each kind: a poll that waits for jobs and orders, a batch of reports, a heartbeat for all jobs, and a
+//! wait for the word to start prepared tasks. Guarantee: a poll that may claim something is never abandoned, because nobody
+//! would ever hear of what it claimed.
 
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Report,
     Beat,
     Recall,
+    /// Waits for the word to start prepared tasks.
+    Go,
 }
 
 /// A request that came back.
@@ -50,6 +52,14 @@ struct Poll {
     abort: AbortHandle,
 }
 
+/// The wait for the start of these tasks.
+#[derive(Debug)]
+struct GoCall {
+    number: u64,
+    tasks: Vec<LeaseRef>,
+    abort: AbortHandle,
+}
+
 /// The requests under way and the way they come back.
 #[derive(Debug)]
 pub(super) struct Calls {
@@ -64,6 +74,7 @@ pub(super) struct Calls {
     report_max: Option<u32>,
     beating: bool,
     recalling: bool,
+    go: Option<GoCall>,
 }
 
 impl Calls {
@@ -81,6 +92,7 @@ impl Calls {
             report_max: None,
             beating: false,
             recalling: false,
+            go: None,
         }
     }
 
@@ -134,6 +146,28 @@ impl Calls {
         self.recalling = true;
     }
 
+    /// Whether the word to start is waited for, for these tasks and no others.
+    pub(super) fn awaits_go(&self, tasks: &[LeaseRef]) -> bool {
+        self.go.as_ref().is_some_and(|call| call.tasks == tasks)
+    }
+
+    /// Says that these tasks are prepared, and waits for what becomes of them. Takes the place of such a wait for other
+    /// tasks, which has nothing to lose.
+    pub(super) fn await_go(&mut self, tasks: Vec<LeaseRef>, wait: Duration) {
+        self.forget_go();
+        let wait_ms = wait.as_millis() as u64;
+        let request = SyncRequest { prepared: tasks.clone(), wait_ms, ..SyncRequest::default() };
+        let (number, abort) = self.send(Kind::Go, request, Some(wait + self.beat_timeout));
+        self.go = Some(GoCall { number, tasks, abort });
+    }
+
+    /// Waits for no start any more.
+    pub(super) fn forget_go(&mut self) {
+        if let Some(call) = self.go.take() {
+            call.abort.abort();
+        }
+    }
+
     /// Gives the poll up. Only for polls that ask for no jobs, or when the worker cannot wait any longer.
     pub(super) fn abandon_poll(&mut self) {
         if let Some(poll) = self.poll.take() {
@@ -173,6 +207,11 @@ impl Calls {
             Kind::Report => self.report_max = None,
             Kind::Beat => self.beating = false,
             Kind::Recall => self.recalling = false,
+            Kind::Go => {
+                if self.go.as_ref().is_some_and(|call| call.number == answer.number) {
+                    self.go = None;
+                }
+            }
         }
     }
 
@@ -187,6 +226,7 @@ impl Calls {
         let claim = (request.max > 0).then(|| self.claims.next(boottime_ns()));
         if let Some(claim) = &claim {
             (request.claim_key, request.claim_again) = (Some(claim.key.clone()), claim.again);
+            request.prepares = true;
         }
         let (client, worker_id, sender) = (self.client.clone(), self.worker_id.clone(), self.sender.clone());
         let task = tokio::spawn(async move {

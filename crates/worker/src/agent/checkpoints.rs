@@ -205,9 +205,10 @@ impl Agent {
         self.checkpoints.fetch(spec);
     }
 
-    /// Forgets a job that waits for its checkpoint.
+    /// Forgets a job that waits for its checkpoint or for the others of its gang.
     pub(super) fn drop_waiting(&mut self, key: &Key) {
         self.give_up_port(key);
+        self.drop_prepared(key);
         if let Some(waiting) = self.checkpoints.waiting.remove(key) {
             waiting.abort.abort();
             // What cannot be removed now is removed with the other leftovers.
@@ -252,9 +253,7 @@ impl Agent {
                 if !found {
                     AttemptFiles::without_checkpoint(&mut waiting.spec);
                 }
-                self.held.advance(key, Stage::Queued);
-                self.update_fence();
-                self.launch(waiting.spec);
+                self.ready_to_start(waiting.spec);
             }
             Err(message) => {
                 tracing::warn!(job_id = %key.job_id, lease = key.lease, error = message, "the job cannot be started");

@@ -1,6 +1,6 @@
 //! What the scheduler hands over: jobs, stop orders, and its word on leases.
 
-use muster_protocol::{Job, JobReport, ReportKind, ReportResult, StopOrder};
+use muster_protocol::{Job, JobReport, JobStatus, ReportKind, ReportResult, StopOrder};
 use tokio::time::Instant;
 
 use super::agent_loop::Agent;
@@ -11,7 +11,9 @@ use crate::launch;
 
 impl Agent {
     /// Takes up claimed jobs. Each is started, or handed back at once; none is dropped.
-    pub(super) fn accept(&mut self, jobs: Vec<Job>, sent_ns: u64) {
+    pub(super) fn accept(&mut self, mut jobs: Vec<Job>, sent_ns: u64) {
+        // The slot of a task that waits for the others of its round is not given to what comes with it.
+        jobs.sort_by_key(|job| job.status != JobStatus::Reserved);
         for job in jobs {
             let key = launch::key_of(&job);
             if self.held.contains(&key) {
@@ -24,6 +26,8 @@ impl Agent {
             } else if self.lease_is_old(sent_ns) {
                 let message = Some("the claim arrived too late to be started safely".to_owned());
                 reports::plain(&key, ReportKind::Released, message)
+            } else if self.rounds.is_assembling() && self.held.live() >= self.config.slots as usize {
+                reports::plain(&key, ReportKind::Released, None)
             } else {
                 self.start(&job, key, sent_ns);
                 continue;
@@ -56,15 +60,19 @@ impl Agent {
         self.attempts.equip(&mut spec, job);
         let note = launch::note_of(job, self.config.timing.grace);
         let waits = !spec.paths.checkpoint.is_empty();
-        let stage = if waits { Stage::Fetching } else { Stage::Queued };
-        self.held.insert(key, note, stage, Some(sent_ns));
+        let stage = match (waits, self.await_round(job, &key)) {
+            (true, _) => Stage::Fetching,
+            (false, true) => Stage::Prepared,
+            (false, false) => Stage::Queued,
+        };
+        self.held.insert(key, note, stage.clone(), Some(sent_ns));
         // The fence must be right before there is anything to fence.
         self.update_fence();
         self.join_round(job, &mut spec);
-        if waits {
-            self.start_from_checkpoint(Box::new(spec));
-        } else {
-            self.launch(Box::new(spec));
+        match stage {
+            Stage::Fetching => self.start_from_checkpoint(Box::new(spec)),
+            Stage::Prepared => self.ready_to_start(Box::new(spec)),
+            _ => self.launch(Box::new(spec)),
         }
     }
 
@@ -83,7 +91,7 @@ impl Agent {
                     );
                     self.executor.send(ToKeeper::Stop(Box::new(ordered(key, order))));
                 }
-                Some(held) if held.stage == Stage::Fetching => {
+                Some(held) if matches!(held.stage, Stage::Fetching | Stage::Prepared) => {
                     self.report_unstarted(&key, ReportKind::Preempted, None);
                 }
                 Some(_) => {}
@@ -148,7 +156,7 @@ impl Agent {
     /// Somebody else may run the job from now on, so its process here has no time left.
     fn lose(&mut self, key: &Key, message: &str) {
         let Some(held) = self.held.get_mut(key) else { return };
-        if held.stage == Stage::Fetching {
+        if matches!(held.stage, Stage::Fetching | Stage::Prepared) {
             tracing::warn!(job_id = %key.job_id, lease = key.lease, answer = message, "the lease is lost before the start");
             self.drop_waiting(key);
             self.held.remove(key);

@@ -143,9 +143,9 @@ impl Agent {
         self.stop_all(Some(0));
     }
 
-    /// Hands back what waits for its checkpoint.
+    /// Hands back what waits for its checkpoint, or for the others of its gang.
     fn release_unstarted(&mut self) {
-        for key in self.held.fetching_keys() {
+        for key in self.held.unstarted_keys() {
             self.report_unstarted(&key, ReportKind::Released, None);
         }
     }

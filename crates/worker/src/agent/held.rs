@@ -16,6 +16,8 @@ use crate::launch::Note;
 pub(super) enum Stage {
     /// Its checkpoint is on the way; the executor does not know it.
     Fetching,
+    /// A task of a gang that is ready and waits for the word to start; the executor does not know it.
+    Prepared,
     /// With the executor, not started.
     Queued,
     Running,
@@ -29,7 +31,7 @@ pub(super) enum Stage {
 
 impl Stage {
     fn is_live(&self) -> bool {
-        matches!(self, Self::Fetching | Self::Queued | Self::Running)
+        matches!(self, Self::Fetching | Self::Prepared | Self::Queued | Self::Running)
     }
 }
 
@@ -65,7 +67,8 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct HeldJobs {
     jobs: HashMap<Key, Held>,
-    fetching: usize,
+    /// Without a process and unknown to the executor.
+    unstarted: usize,
     queued: usize,
     running: usize,
     /// Queued jobs in the order they came; entries of jobs that moved on are skipped.
@@ -87,7 +90,7 @@ impl HeldJobs {
 
     /// Jobs that have or will have a process.
     pub(super) fn live(&self) -> usize {
-        self.fetching + self.queued + self.running
+        self.unstarted + self.queued + self.running
     }
 
     pub(super) fn contains(&self, key: &Key) -> bool {
@@ -137,7 +140,7 @@ impl HeldJobs {
 
     fn count(&mut self, stage: &Stage, change: isize) {
         let counter = match stage {
-            Stage::Fetching => &mut self.fetching,
+            Stage::Fetching | Stage::Prepared => &mut self.unstarted,
             Stage::Queued => &mut self.queued,
             Stage::Running => &mut self.running,
             Stage::Saving(_) | Stage::Flushing(_) | Stage::Reporting => return,
@@ -176,10 +179,25 @@ impl HeldJobs {
         self.jobs.iter().filter(|(_, held)| known(held)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The keys of all jobs that wait for their checkpoint.
-    pub(super) fn fetching_keys(&self) -> Vec<Key> {
-        let fetching = self.jobs.iter().filter(|(_, held)| held.stage == Stage::Fetching);
-        fetching.map(|(key, _)| key.clone()).collect()
+    /// The keys of all jobs that wait for their checkpoint or for the others of their gang.
+    pub(super) fn unstarted_keys(&self) -> Vec<Key> {
+        let unstarted = |held: &Held| matches!(held.stage, Stage::Fetching | Stage::Prepared);
+        self.jobs.iter().filter(|(_, held)| unstarted(held)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The tasks that are ready for their start, in one order.
+    pub(super) fn prepared(&self) -> Vec<LeaseRef> {
+        let prepared = self.jobs.iter().filter(|(_, held)| held.stage == Stage::Prepared && !held.lost);
+        let mut found: Vec<LeaseRef> =
+            prepared.map(|(key, _)| LeaseRef { job_id: key.job_id.to_string(), lease: key.lease }).collect();
+        found.sort_unstable_by(|one, other| (&one.job_id, one.lease).cmp(&(&other.job_id, other.lease)));
+        found
+    }
+
+    /// Whether the lease of a job was renewed so lately that its process may start.
+    pub(super) fn is_fresh(&self, key: &Key, lease: Duration, now_ns: u64) -> bool {
+        let renewed = self.jobs.get(key).and_then(|held| held.renewed_ns);
+        renewed.is_some_and(|at| now_ns < at.saturating_add(lease.as_nanos() as u64))
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {

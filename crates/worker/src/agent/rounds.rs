@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use muster_protocol::Job;
+use muster_protocol::{Job, JobStatus, LeaseRef};
 
 use super::agent_loop::Agent;
+use super::held::Stage;
+use super::reports;
 use crate::config::WorkerConfig;
-use crate::keeper::{Key, StartSpec, ToKeeper};
+use crate::keeper::{Key, StartSpec, ToKeeper, boottime_ns};
 use crate::machine;
 use crate::rendezvous::{self, KeptPort, Machine, PortPool};
 
@@ -31,6 +33,8 @@ pub(super) struct Rounds {
     withheld: Vec<String>,
     /// The ports of jobs that are about to start.
     waiting: HashMap<Key, Port>,
+    /// Tasks that start when they are told to, with what is to be started once they are prepared.
+    barrier: HashMap<Key, Option<Box<StartSpec>>>,
     /// The list of ports that the heartbeat under way has told.
     telling: Option<u64>,
     /// The list of ports that the registration under way has told.
@@ -47,9 +51,15 @@ impl Rounds {
             ports: PortPool::new(config.slots.clamp(FEWEST_PORTS, MOST_PORTS) as usize),
             withheld: withheld.cloned().collect(),
             waiting: HashMap::new(),
+            barrier: HashMap::new(),
             telling: None,
             registering: 0,
         }
+    }
+
+    /// Whether a task that is not started keeps a slot.
+    pub(super) fn is_assembling(&self) -> bool {
+        !self.barrier.is_empty()
     }
 
     /// The ports for a registration.
@@ -107,6 +117,58 @@ impl Agent {
             None => rendezvous::own_port(job, &self.identity.id).map(Port::OfPool),
         };
         rounds.waiting.extend(port.map(|port| (spec.key.clone(), port)));
+    }
+
+    /// Notes that a task is to wait for the others of its round, if the scheduler says so.
+    pub(super) fn await_round(&mut self, job: &Job, key: &Key) -> bool {
+        let waits = job.status == JobStatus::Reserved;
+        if waits {
+            self.rounds.barrier.insert(key.clone(), None);
+        }
+        waits
+    }
+
+    /// Everything but the process is ready: starts it, unless it is to wait for the others of its round.
+    pub(super) fn ready_to_start(&mut self, spec: Box<StartSpec>) {
+        if let Some(place) = self.rounds.barrier.get_mut(&spec.key) {
+            self.held.advance(&spec.key, Stage::Prepared);
+            *place = Some(spec);
+            return;
+        }
+        self.held.advance(&spec.key, Stage::Queued);
+        self.update_fence();
+        self.launch(spec);
+    }
+
+    /// The whole round is prepared. Said again, it means nothing; said too late for the lease, the scheduler is asked
+    /// again.
+    pub(super) fn go(&mut self, tasks: Vec<LeaseRef>) {
+        for task in tasks {
+            let key = reports::key_of(&task.job_id, task.lease);
+            let prepared =
+                self.held.get(&key).is_some_and(|held| held.stage == Stage::Prepared && !held.lost);
+            if !prepared {
+                continue;
+            }
+            if !self.held.is_fresh(&key, self.lease(), boottime_ns()) {
+                tracing::warn!(job_id = %key.job_id, lease = key.lease, "the word to start came too late for its lease");
+                continue;
+            }
+            let Some(Some(spec)) = self.rounds.barrier.remove(&key) else { continue };
+            self.held.advance(&key, Stage::Queued);
+            self.update_fence();
+            self.launch(spec);
+        }
+    }
+
+    /// Forgets a task that will not be started, with what was fetched for it.
+    pub(super) fn drop_prepared(&mut self, key: &Key) {
+        if let Some(Some(spec)) = self.rounds.barrier.remove(key)
+            && !spec.paths.checkpoint.is_empty()
+        {
+            // What cannot be removed now is removed with the other leftovers.
+            let _ = std::fs::remove_file(&spec.paths.checkpoint);
+        }
     }
 
     /// Starts a process. Its port is free from here on, so that nothing may come in between.

@@ -101,6 +101,7 @@ pub async fn run(
         poll_retry: retry(),
         report_retry: retry(),
         beat_retry: retry(),
+        go_retry: retry(),
         register_retry: retry(),
         unregistered: false,
         registering: false,
