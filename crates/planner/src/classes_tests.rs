@@ -39,6 +39,7 @@ fn occupant(worker: usize, unit: Unit, held: u64, ends: Option<Timestamp>) -> Oc
         unit,
         priority: 0,
         since: None,
+        ready: Timestamp::default(),
         saved: None,
         stopping: false,
         preemptible: true,

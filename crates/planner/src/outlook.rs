@@ -8,12 +8,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_domain::{KeptRoom, Timestamp, Unit};
+use muster_domain::{KeptRoom, Span, Timestamp, Unit};
 
 use crate::fit::WorkerView;
 use crate::gang::GangCandidate;
 use crate::make_room::{Incoming, MadeRoom, Scene, Tenant, make_room, size};
-use crate::policy::{Allowances, Cause, Passing, Policies, Policy, cost};
+use crate::policy::{Ages, Allowances, Cause, Passing, Policies, Policy, Service, cost};
 use crate::prospect::{Occupant, prospect};
 use crate::quota::Ledger;
 use crate::reclaim::Stake;
@@ -202,10 +202,28 @@ impl<'a> Look<'a> {
         }
         if let Some(found) = prospect(&self.free, self.sight.occupants, unit, policy.scoring) {
             self.held = true;
-            if found.at.is_some() || waited >= policy.pass_for {
+            if found.at.is_some() || waited >= self.passed_for(unit, policy) {
                 self.keep(found.rooms);
             }
         }
+    }
+
+    /// How long others may pass the unit, by what runs in its pool.
+    fn passed_for(&self, unit: &GangCandidate, policy: &Policy) -> Span {
+        let need = &unit.requirement.resources;
+        let service = Service::of(need.gpus, need.cpu_millis, unit.tasks, Span::ZERO);
+        let has = |worker: &WorkerView| {
+            let slots = u64::from(worker.slots.unwrap_or(0)) * service.one;
+            let total = worker.total.as_ref();
+            let amount = total.map_or(0, |has| if need.gpus > 0 { has.gpus } else { has.cpu_millis });
+            if need.gpus > 0 { amount } else { amount.max(slots) }
+        };
+        let own = self.sight.workers.iter().filter(|worker| self.policies.has(unit.pool, &worker.tags));
+        let mut ages = Ages::default();
+        for one in self.sight.occupants.iter().filter(|one| one.pool == unit.pool) {
+            ages.add(size(&one.held), one.ready, self.now);
+        }
+        policy.passed_for(service.size, own.map(has).sum(), &ages)
     }
 
     fn lacks_quota(&self, unit: &GangCandidate, stake: Option<&Stake>) -> bool {

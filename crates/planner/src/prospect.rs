@@ -30,6 +30,8 @@ pub struct Occupant {
     pub seat: Option<usize>,
     /// Since when it runs; `None` when it does not run yet.
     pub since: Option<Timestamp>,
+    /// Since when it could have run.
+    pub ready: Timestamp,
     /// When it saved its work last.
     pub saved: Option<Timestamp>,
     /// It was told to stop.

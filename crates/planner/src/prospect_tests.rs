@@ -52,6 +52,7 @@ pub(crate) fn occupant(worker: usize, held: u64, ends: Option<u64>) -> Occupant 
         unit: Unit::Job(JobId::from_random([1; 16])),
         priority: 0,
         since: Some(at(0)),
+        ready: at(0),
         saved: None,
         stopping: false,
         preemptible: true,

@@ -116,6 +116,7 @@ impl Cluster {
                 priority: work.priority,
                 seat: None,
                 since: Some(at(0)),
+                ready: at(0),
                 saved: None,
                 stopping: false,
                 preemptible: true,

@@ -7,7 +7,7 @@ use muster_planner::board::QueueTerms;
 use muster_planner::policy::{Policy, PolicyName};
 use muster_replay::{Estimates, Settings, TraceJob, Workload, replay};
 
-use reference::{cluster, figures, gpus, play, workload};
+use reference::{cluster, figures, gpus, play, play_policy, workload};
 
 /// Numbers that look random and are the same everywhere.
 struct Numbers(u64);
@@ -52,14 +52,16 @@ fn mixed() -> Workload {
 fn every_policy_gives_its_figures() {
     let workload = mixed();
     let cluster = cluster(4, gpus(8));
-    let row = |policy: PolicyName, estimates| {
+    let row = |policy: Policy, estimates| {
         let settings = Settings { estimates, ..Settings::default() };
-        let outcome = play(&workload, &cluster, policy, &settings);
+        let outcome = play_policy(&workload, &cluster, &policy, &settings);
         let seen = figures(&workload, &outcome);
         let stops: u32 = outcome.jobs.iter().map(|job| job.preemptions).sum();
-        format!("{policy} {:.2} {:.2} {:.4} {stops}", seen.wait, seen.flow, seen.slowdown)
+        format!("{} {:.2} {:.2} {:.4} {stops}", policy.name, seen.wait, seen.flow, seen.slowdown)
     };
-    let seen: Vec<String> = PolicyName::ALL.into_iter().map(|policy| row(policy, Estimates::Limit)).collect();
+    let by_level = Policy { preempt_by_level: true, ..Policy::default() };
+    let policies = PolicyName::ALL.into_iter().map(Policy::named).chain([by_level]);
+    let seen: Vec<String> = policies.map(|policy| row(policy, Estimates::Limit)).collect();
     let expected = [
         "fifo 810455.15 828846.34 552.6109 0",
         "greedy 151478.64 169869.83 77.1095 0",
@@ -68,10 +70,11 @@ fn every_policy_gives_its_figures() {
         "sjf-easy 92638.50 111029.70 3.8680 0",
         "easy 166363.99 184755.19 66.1341 0",
         "easy-sjbf 127890.77 146281.97 17.2810 0",
+        "muster 135507.38 153898.57 22.4990 0",
         "muster 94983.95 113375.14 4.5286 300",
     ];
     assert_eq!(seen, expected);
-    let seen = [PolicyName::EasySjbf, PolicyName::Muster].map(|policy| row(policy, Estimates::History));
+    let seen = [Policy::named(PolicyName::EasySjbf), by_level].map(|policy| row(policy, Estimates::History));
     assert_eq!(seen, ["easy-sjbf 152102.75 170493.94 17.1724 0", "muster 173312.53 191703.73 18.4660 569"]);
 }
 

@@ -3,10 +3,10 @@
 mod reference;
 
 use muster_domain::Span;
-use muster_planner::policy::PolicyName;
-use muster_replay::{Estimates, Events, Settings};
+use muster_planner::policy::{Policy, PolicyName};
+use muster_replay::{Cluster, Estimates, Events, Settings, Workload};
 
-use reference::{Figures, cluster, cpus, figures, gpus, kth, philly, play};
+use reference::{Figures, cluster, cpus, figures, gpus, kth, philly, play, play_policy};
 
 fn settings(events: Events, estimates: Estimates) -> Settings {
     Settings { events, estimates, ..Settings::default() }
@@ -93,13 +93,18 @@ fn philly_in_one_pool_gives_the_known_figures() {
     );
 }
 
+fn with_stops_by_level(workload: &Workload, cluster: &Cluster, settings: &Settings) -> Figures {
+    let policy = Policy { preempt_by_level: true, ..Policy::default() };
+    figures(workload, &play_policy(workload, cluster, &policy, settings))
+}
+
 #[test]
-fn the_default_policy_needs_no_knowledge_to_beat_those_that_have_it_on_philly() {
+fn stops_by_level_need_no_knowledge_to_beat_those_that_have_it_on_philly() {
     let Some(workload) = philly(false) else { return };
     let cluster = cluster(80, gpus(8));
     for restart in [60, 900] {
         let settings = Settings { restart: Span::from_secs(restart), ..Settings::default() };
-        let seen = figures(&workload, &play(&workload, &cluster, PolicyName::Muster, &settings));
+        let seen = with_stops_by_level(&workload, &cluster, &settings);
         println!("restart of {restart} s: {seen:?}");
         // Shortest first with a reservation, which knows all run times; EASY for the gangs.
         assert!(seen.flow <= 16_082.8 && seen.slowdown <= 1.956 && seen.gang_wait <= 35_157.0, "{seen:?}");
@@ -107,10 +112,9 @@ fn the_default_policy_needs_no_knowledge_to_beat_those_that_have_it_on_philly() 
 }
 
 #[test]
-fn the_default_policy_is_better_than_backfilling_by_limits_on_kth() {
+fn stops_by_level_are_better_than_backfilling_by_limits_on_kth() {
     let Some(workload) = kth() else { return };
-    let seen = play(&workload, &cluster(1, cpus(100)), PolicyName::Muster, &Settings::default());
-    let seen = figures(&workload, &seen);
+    let seen = with_stops_by_level(&workload, &cluster(1, cpus(100)), &Settings::default());
     println!("{seen:?}");
     assert!(seen.flow < 14_764.0 && seen.slowdown < 69.4, "{seen:?}");
 }

@@ -194,8 +194,7 @@ impl Default for ServerConfig {
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
             access: Access::default(),
-            // Nobody is stopped for reasons of level unless the operator asks for it.
-            policies: Policy { preempt_by_level: false, ..Policy::default() }.into(),
+            policies: Policy::default().into(),
             limits: Limits::default(),
             clock: Clock::of_this_machine(),
         }

@@ -180,7 +180,6 @@ impl Board {
             past,
             level,
             pinned: false,
-            blocked_since: None,
             stopped_for: Vec::new(),
             position: 0,
             places: Places::default(),

@@ -15,7 +15,7 @@ use super::plan::Plan;
 use super::queues::Standing;
 use super::unit::State;
 use super::{Board, length};
-use crate::policy::{Claim, slack};
+use crate::policy::{Ages, Claim, slack};
 
 /// Those that have waited for very long and are looked at in one pass.
 const AGED_AT_ONCE: usize = 16;
@@ -216,7 +216,6 @@ impl Board {
         if self.forecast.as_ref().is_some_and(|forecast| forecast.holder != id) {
             self.forget_reservation();
         }
-        let since = *self.entries[id.index()].blocked_since.get_or_insert(now);
         if !self.kept.is_empty() && self.forecast.is_some() {
             return;
         }
@@ -224,7 +223,7 @@ impl Board {
         if self.forecast.as_ref().is_some_and(|forecast| forecast.at.is_some()) {
             return;
         }
-        let drains_at = since + self.policy.pass_for;
+        let drains_at = self.drains_at(id, now);
         if now < drains_at {
             plan.look_again_at(drains_at, now);
             return;
@@ -238,6 +237,17 @@ impl Board {
             self.nodes.keep(*node, true);
         }
         self.kept = chosen;
+    }
+
+    /// When others have passed it for long enough, by what runs now.
+    fn drains_at(&self, id: UnitId, now: Timestamp) -> Timestamp {
+        let entry = &self.entries[id.index()];
+        let mut ages = Ages::default();
+        for running in &self.running_units {
+            let running = &self.entries[running.index()];
+            ages.add(running.size, running.unit.submit, now);
+        }
+        entry.since + self.policy.passed_for(entry.size, self.total_of(entry), &ages)
     }
 
     /// Starts those that do not delay the holder, the shortest first.

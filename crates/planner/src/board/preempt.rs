@@ -174,7 +174,6 @@ impl Board {
         entry.since = now;
         entry.pinned = false;
         entry.end = None;
-        entry.blocked_since = None;
         if !entry.stopped_for.contains(&seq) {
             entry.stopped_for.push(seq);
         }

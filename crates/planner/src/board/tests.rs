@@ -68,7 +68,7 @@ impl Scene {
 }
 
 fn muster() -> Policy {
-    Policy::default()
+    Policy { preempt_by_level: true, ..Policy::default() }
 }
 
 #[test]
@@ -270,9 +270,10 @@ fn an_owner_gets_back_what_was_lent() {
     assert!(!starts.contains(&10), "only what may be stopped may borrow");
 }
 
-#[test]
-fn where_no_ends_are_known_others_pass_for_a_while_and_then_room_is_kept() {
-    let mut scene = Scene::new(Policy { preempt_by_level: false, ..muster() }, 2, 8);
+/// A gang of the whole pool waits behind small units whose ends nobody knows.
+fn passed_gang() -> Scene {
+    let policy = Policy { pinned_per_mille: 1000, ..Policy::default() };
+    let mut scene = Scene::new(policy, 2, 8);
     for seq in 0..2 {
         let unit = scene.unit(seq, 1, 4, 0);
         scene.submit(unit);
@@ -284,17 +285,41 @@ fn where_no_ends_are_known_others_pass_for_a_while_and_then_room_is_kept() {
     let small = scene.unit(6, 1, 4, 20);
     scene.submit(small);
     assert_eq!(scene.pass(20).0, [6]);
+    scene
+}
+
+#[test]
+fn where_no_ends_are_known_others_pass_for_a_while_and_then_room_is_kept() {
+    let mut scene = passed_gang();
+    // What runs is replaced by what has just come.
+    for (old, new) in [(0, 2), (1, 3), (6, 4)] {
+        let unit = scene.unit(new, 1, 4, 590);
+        scene.submit(unit);
+        scene.end(old, 590);
+        assert_eq!(scene.pass(590).0, [new]);
+    }
     scene.pass(610);
     assert_eq!(scene.board.hold().unwrap().nodes.len(), 2);
     let late = scene.unit(7, 1, 4, 620);
     scene.submit(late);
     assert_eq!(scene.pass(620).0, [] as [u64; 0]);
-    for seq in [0, 1, 6] {
+    for seq in [2, 3, 4] {
         scene.end(seq, 700);
     }
     assert_eq!(scene.pass(700).0, [5]);
     scene.end(5, 800);
     assert_eq!(scene.pass(800).0, [7]);
+}
+
+#[test]
+fn nodes_are_not_emptied_while_what_runs_is_old() {
+    let mut scene = passed_gang();
+    scene.end(6, 600);
+    scene.pass(600);
+    let late = scene.unit(7, 1, 4, 4000);
+    scene.submit(late);
+    // The gang has waited for 3990 s, and what runs came 4000 s ago.
+    assert_eq!(scene.pass(4000).0, [7]);
 }
 
 #[derive(Debug, Clone)]

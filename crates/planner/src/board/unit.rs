@@ -57,8 +57,6 @@ pub(crate) struct Entry {
     pub(crate) level: u8,
     /// Goes first in its level, and is not stopped for reasons of level.
     pub(crate) pinned: bool,
-    /// The first time that room was sought for it and not found.
-    pub(crate) blocked_since: Option<Timestamp>,
     /// Those for which it was stopped, by `seq`.
     pub(crate) stopped_for: Vec<u64>,
     /// Its position among those that run.

@@ -5,6 +5,7 @@
 mod ageing;
 mod allowance;
 mod backfill;
+mod draining;
 mod jobs;
 mod level;
 mod name;
@@ -16,6 +17,7 @@ mod victims;
 
 pub use allowance::{Allowance, Allowances};
 pub use backfill::{Passing, slack, turn_in_passing};
+pub use draining::Ages;
 pub use level::{LAST, Service};
 pub use name::{PolicyName, UnknownPolicy};
 pub(crate) use order::with_priority;

@@ -1,4 +1,5 @@
-//! A policy with its knobs. The defaults are what `muster` runs with when nobody says otherwise.
+//! A policy with its knobs. The defaults are what `muster` runs with when nobody says otherwise: in the scheduler, the
+//! simulator and the report alike.
 
 use muster_domain::Span;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,8 @@ pub struct Policy {
     pub pin_after: Span,
     /// The part of the pool that pinned work may hold, in thousandths.
     pub pinned_per_mille: u32,
-    /// How long others may pass a gang that waits where no end times are known; then room is kept for it.
+    /// How long others may pass a unit that waits where no end times are known, at the least: what runs and the size of the
+    /// unit make it longer. Then room is kept for it.
     pub pass_for: Span,
     /// What runs is not stopped for reasons of level or quota before it has run for this long.
     pub least_run: Span,
@@ -89,7 +91,7 @@ impl Default for Policy {
             pass_for: Span::from_secs(600),
             least_run: Span::from_secs(60),
             restart: Span::from_secs(60),
-            preempt_by_level: true,
+            preempt_by_level: false,
             waste_per_mille: 40,
             scoring: Scoring::default(),
             preempt: true,

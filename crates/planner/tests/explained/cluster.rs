@@ -141,6 +141,7 @@ impl Cluster {
                 unit: job.unit,
                 priority: job.priority,
                 since: Some(job.since),
+                ready: job.since,
                 saved: None,
                 stopping: false,
                 preemptible: job.preemptible,

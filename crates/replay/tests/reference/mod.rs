@@ -95,7 +95,16 @@ pub(crate) fn cluster(count: u32, each: Resources) -> Cluster {
 }
 
 pub(crate) fn play(workload: &Workload, cluster: &Cluster, name: PolicyName, settings: &Settings) -> Outcome {
-    replay(workload, cluster, &Policy::named(name), settings, &mut |_| {}).expect("it can be played")
+    play_policy(workload, cluster, &Policy::named(name), settings)
+}
+
+pub(crate) fn play_policy(
+    workload: &Workload,
+    cluster: &Cluster,
+    policy: &Policy,
+    settings: &Settings,
+) -> Outcome {
+    replay(workload, cluster, policy, settings, &mut |_| {}).expect("it can be played")
 }
 
 /// Averages over all jobs.

@@ -163,8 +163,7 @@ mod tests {
         assert!(parse("[policy]\nport = 5", &[]).unwrap_err().contains("port"));
         assert!(parse("[policy]\npinned_per_mille = 1001", &[]).unwrap_err().contains("1000"));
         assert!(parse("policy = 5", &[]).unwrap_err().contains("section"));
-        let usual = muster_planner::policy::Policy { preempt_by_level: false, ..Default::default() };
-        assert_eq!(parse("", &[]).unwrap().policies(), usual.into());
+        assert_eq!(parse("", &[]).unwrap().policies(), muster_planner::policy::Policy::default().into());
     }
 
     #[test]

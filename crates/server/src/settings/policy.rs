@@ -47,7 +47,7 @@ pub struct PolicyArgs {
     /// Nothing is stopped for others before it has run for so long
     #[arg(long, value_name = "TIME", env = "MUSTER_PREEMPT_AFTER", default_value = "1m", value_parser = any_duration)]
     pub preempt_after: Duration,
-    /// How long others may pass a gang whose start cannot be foreseen before room is kept for it
+    /// How long others may pass work whose start cannot be foreseen before room is kept for it, at the least: longer where what runs has run for long
     #[arg(long, value_name = "TIME", env = "MUSTER_PASSING", default_value = "10m", value_parser = any_duration)]
     pub passing: Duration,
     /// Time on one GPU (or core) after which work goes behind what has had less

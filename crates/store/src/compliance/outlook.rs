@@ -87,14 +87,18 @@ pub async fn a_gang_uses_up_what_is_spare_beside_kept_room(stage: &Stage) {
 
 pub async fn a_gang_without_foreseeable_start_is_passed_for_a_while(stage: &Stage) {
     stage.register("a", memory(100), None).await;
-    stage.submit(needing(60)).await;
-    stage.claim_by("a").await.unwrap();
+    let large = running(stage, "a", needing(60)).await;
     stage.submit_gang(needing(100), membership(1)).await;
     assert_eq!(stage.look().await.keeping, 0);
-    stage.submit(needing(10)).await;
-    assert!(stage.claim_by("a").await.is_some());
+    let small = running(stage, "a", needing(10)).await;
     stage.advance(Span::from_secs(600));
     alive(stage, &["a"]).await;
+    // What runs is as old as the gang: its worker would be idle for about as long again.
+    assert_eq!(stage.look().await.keeping, 0);
+    for old in [&large, &small] {
+        running(stage, "a", needing(15)).await;
+        stage.report(old, ReportKind::Done).await.unwrap();
+    }
     assert_eq!(stage.look().await.keeping, 1);
     stage.submit(needing(10)).await;
     assert!(stage.claim_by("a").await.is_none());

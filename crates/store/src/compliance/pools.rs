@@ -14,10 +14,10 @@ use super::stage::{memory, needing};
 /// In one pool nobody passes and nobody is stopped; in the other all is as usual, but levels are short and those who
 /// have had more stop. Then all others.
 pub fn policies() -> Policies {
-    let fair = Policy { first_service: Span::from_secs(3600), ..Policy::default() };
+    let fair = Policy { first_service: Span::from_secs(3600), preempt_by_level: true, ..Policy::default() };
     let pool = |name: &str, policy| Pool { name: name.to_owned(), tags: tags(name), policy };
     let pools = vec![pool("strict", Policy::named(PolicyName::Fifo)), pool("fair", fair)];
-    Policies::new(Policy { preempt_by_level: false, ..Policy::default() }, pools).unwrap_or_default()
+    Policies::new(Policy::default(), pools).unwrap_or_default()
 }
 
 const STRICT: &str = "strict";

@@ -10,7 +10,7 @@ use muster_domain::{
     Caller, Event, Exit, Explanation, Job, JobId, JobSpec, Lease, Reason, Rejection, ReportKind, Resources,
     Span, Status, Timestamp, Worker, WorkerId, WorkerStatus, invariants,
 };
-use muster_planner::policy::Policies;
+use muster_planner::policy::{Policies, Policy};
 use muster_planner::{Held, Ledger};
 
 use super::pools;
@@ -33,9 +33,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// One of a topic; those about pools have some.
+    /// One of a topic; those about pools have some. Work is stopped for reasons of level, so that this is tried too.
     pub fn new(topic: &str, body: impl FnOnce(Stage) -> BoxFuture<'static, ()> + Send + 'static) -> Self {
-        let policies = if topic == "pools" { pools::policies() } else { Policies::default() };
+        let by_level = || Policy { preempt_by_level: true, ..Policy::default() }.into();
+        let policies = if topic == "pools" { pools::policies() } else { by_level() };
         Self { policies, body: Box::new(body) }
     }
 

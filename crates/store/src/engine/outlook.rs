@@ -259,6 +259,7 @@ pub(super) fn occupants<'j>(
             pool,
             priority: job.spec.priority,
             since,
+            ready: job.ready_at,
             saved: job.checkpoint_at,
             stopping,
             preemptible: !job.spec.fixed,

@@ -19,6 +19,9 @@ pub(super) enum Key {
     Philly,
     PhillySlow,
     PhillyPooled,
+    SmallGpu,
+    OtherSmallGpu,
+    Hpc2n,
     Other,
 }
 
@@ -46,6 +49,9 @@ pub(super) struct Case {
 const MINUTE: Span = Span::from_secs(60);
 const QUARTER: Span = Span::from_secs(900);
 const KTH: Source = Source::File("kth_sp2.csv.gz");
+const HPC2N: Source = Source::File("hpc2n.csv.gz");
+const ITP_02: Source = Source::File("itp_c02.csv.gz");
+const ITP_06: Source = Source::File("itp_c06.csv.gz");
 const PHILLY: Source = Source::File("philly.csv.gz");
 
 impl Case {
@@ -111,6 +117,12 @@ fn traces() -> Vec<Case> {
         Case::new(Key::Kth, "KTH-SP2, 100 processors, users' limits", KTH, "100cpu").about(
             "The KTH-SP2 log of the Parallel Workloads Archive. All policies are told the limits that users gave.",
         ),
+        Case::new(Key::Hpc2n, "HPC2N, 240 processors, users' limits", HPC2N, "240cpu")
+            .about("The HPC2N log of the Parallel Workloads Archive, likewise."),
+        Case::new(Key::SmallGpu, "ITP, cluster 02, 15 nodes of 8 GPUs", ITP_02, "15x8gpu").about(
+            "A small cluster of Microsoft's ITP (ElasticFlow), with more work than it can do at times. It has no time limits.",
+        ),
+        Case::new(Key::OtherSmallGpu, "ITP, cluster 06, 15 nodes of 8 GPUs", ITP_06, "15x8gpu").about("Another one."),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What the default policy is meant to be, held against what it was found to be.
+//! What the default policy, and the one with stops by level, are meant to be, held against what they were found to be.
 
 use muster_replay::PolicyName;
 use muster_replay::figures::{Figures, SizeClass};
@@ -24,13 +24,13 @@ impl Claim {
 
 /// All claims whose cases were played.
 pub(super) fn claims(results: &[Result]) -> Vec<Claim> {
-    let mut claims = Vec::new();
+    let mut claims = no_worse_than_greedy(results);
     for (key, cost) in [(Key::Philly, "60 s"), (Key::PhillySlow, "900 s")] {
         let of = |policy| figures(results, key, policy);
         if let (Some(ours), Some(sjf), Some(easy)) =
-            (of(PolicyName::Muster), of(PolicyName::Sjf), of(PolicyName::Easy))
+            (by_level(results, key), of(PolicyName::Sjf), of(PolicyName::Easy))
         {
-            let case = format!("Philly 80 × 8, {cost} to restart");
+            let case = format!("With stops by level, Philly 80 × 8, {cost} to restart");
             claims.push(claim(
                 &case,
                 "mean completion time, s, against `sjf` with perfect knowledge",
@@ -55,8 +55,8 @@ pub(super) fn claims(results: &[Result]) -> Vec<Claim> {
         }
     }
     let of = |policy| figures(results, Key::Kth, policy);
-    if let (Some(ours), Some(sjbf)) = (of(PolicyName::Muster), of(PolicyName::EasySjbf)) {
-        let case = "KTH-SP2 with users' limits";
+    if let (Some(ours), Some(sjbf)) = (by_level(results, Key::Kth), of(PolicyName::EasySjbf)) {
+        let case = "With stops by level, KTH-SP2 with users' limits";
         for (what, of) in [
             ("mean bounded slowdown against `easy-sjbf`", slowdown as fn(&Figures) -> f64),
             ("mean completion time, s, against `easy-sjbf`", completion),
@@ -65,6 +65,19 @@ pub(super) fn claims(results: &[Result]) -> Vec<Claim> {
         }
     }
     claims
+}
+
+/// The default on every real trace.
+fn no_worse_than_greedy(results: &[Result]) -> Vec<Claim> {
+    const KEYS: [Key; 5] = [Key::Philly, Key::Kth, Key::Hpc2n, Key::SmallGpu, Key::OtherSmallGpu];
+    let claim = |result: &Result| {
+        let key = result.case.key;
+        let ours = figures(results, key, PolicyName::Muster)?;
+        let greedy = figures(results, key, PolicyName::Greedy)?;
+        let text = format!("{}: mean completion time, s, against 1.05 × `greedy`", result.case.title);
+        Some(Claim { text, ours: completion(ours), theirs: completion(greedy) * 1.05, better: false })
+    };
+    results.iter().filter(|result| KEYS.contains(&result.case.key)).filter_map(claim).collect()
 }
 
 fn claim(case: &str, what: &str, ours: &Figures, theirs: &Figures, of: fn(&Figures) -> f64) -> Claim {
@@ -88,6 +101,12 @@ pub(super) fn gangs(figures: &Figures) -> f64 {
 pub(super) fn figures(results: &[Result], key: Key, policy: PolicyName) -> Option<&Figures> {
     let result = results.iter().find(|result| result.case.key == key)?;
     result.played.iter().find(|run| run.policy == policy).map(|run| &run.figures)
+}
+
+/// What came of the policy that also stops work for reasons of level.
+fn by_level(results: &[Result], key: Key) -> Option<&Figures> {
+    let result = results.iter().find(|result| result.case.key == key)?;
+    result.by_level.as_ref().map(|run| &run.figures)
 }
 
 #[cfg(test)]

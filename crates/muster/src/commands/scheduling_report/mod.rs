@@ -11,7 +11,7 @@ mod references;
 use std::path::Path;
 
 use anyhow::Context as _;
-use muster_replay::{Policy, Settings};
+use muster_replay::{Policy, PolicyName, Settings};
 
 use super::sim::{Played, play, sample_every};
 use crate::args::ReportArgs;
@@ -25,6 +25,13 @@ struct Result {
     case: Case,
     jobs: usize,
     played: Vec<Played>,
+    /// The default policy, but with stops for reasons of level, where the default is played.
+    by_level: Option<Played>,
+}
+
+/// What a policy is that is played by its name: that of a scheduler which is told nothing else.
+fn usual(name: PolicyName) -> Policy {
+    Policy::named(name)
 }
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
@@ -57,16 +64,40 @@ fn play_all(traces: Option<&Path>) -> anyhow::Result<(Vec<Result>, Vec<&'static 
             sample_every: sample_every(&trace.workload),
         };
         let cluster = muster_replay::parse_cluster(case.cluster)?;
-        let policies: Vec<Policy> = case.policies.iter().copied().map(Policy::named).collect();
-        let played = play(&trace.workload, &cluster, &policies, &settings)?;
-        results.push(Result { jobs: trace.workload.jobs.len(), case, played });
+        let mut policies: Vec<Policy> = case.policies.iter().copied().map(usual).collect();
+        let stops = policies.iter().find(|policy| policy.name == PolicyName::Muster);
+        policies.extend(stops.map(|policy| Policy { preempt_by_level: true, ..*policy }));
+        let mut played = play(&trace.workload, &cluster, &policies, &settings)?;
+        let by_level = if played.len() > case.policies.len() { played.pop() } else { None };
+        results.push(Result { jobs: trace.workload.jobs.len(), case, played, by_level });
     }
     Ok((results, missing))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+    use muster_domain::PoolAt;
+    use muster_server::settings::SchedulerArgs;
+
     use super::*;
+    use crate::args::{Cli, Command, program};
+
+    /// A report, or a simulation, of another policy than the one that runs would be about nothing.
+    #[test]
+    fn the_scheduler_the_simulator_and_the_report_have_one_default() {
+        let words = ["muster", "sim", "--generate", "ml:jobs=10", "--policy", "muster"];
+        let found = program().try_get_matches_from(words).unwrap();
+        let Command::Sim(sim) = Cli::from_arg_matches(&found).unwrap().command else { panic!("sim") };
+        let simulated = sim.policies();
+        let scheduler = muster_server::ServerConfig::default().policies;
+        assert_eq!(simulated, [usual(PolicyName::Muster)]);
+        assert_eq!(*scheduler.at(PoolAt(0)), usual(PolicyName::Muster));
+        let flags = SchedulerArgs::augment_args(clap::Command::new("scheduler"));
+        let none = flags.try_get_matches_from(["scheduler"]).unwrap();
+        let told_nothing = SchedulerArgs::from_arg_matches(&none).unwrap();
+        assert_eq!(told_nothing.server_config().policies, scheduler);
+    }
 
     /// What can be played without traces is played again: a change of the rules, or of the words, that was not
     /// followed by `make report` shows here.
