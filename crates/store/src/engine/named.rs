@@ -19,15 +19,11 @@ pub(crate) async fn apply<T: Tx>(
     for (position, command) in commands.iter().enumerate() {
         let answer = match command {
             Command::Report(wanted) => report(work, wanted),
-            Command::Heartbeat { job, caller } | Command::Prepared { job, caller } => {
-                let caller = caller.clone();
-                let trigger = match command {
-                    Command::Prepared { .. } => Trigger::Prepared { caller },
-                    _ => Trigger::Heartbeat { caller },
-                };
-                work.trigger(*job, &trigger)
-                    .and_then(|_| work.job(*job))
-                    .map(|job| Outcome::Heartbeat(HeartbeatReply { job: job.clone() }))
+            Command::Heartbeat { job, caller } => {
+                sign_of_life(work, *job, &Trigger::Heartbeat { caller: caller.clone() })
+            }
+            Command::Prepared { job, caller } => {
+                sign_of_life(work, *job, &Trigger::Prepared { caller: caller.clone() })
             }
             Command::AcknowledgeStop { job, caller, epoch } => {
                 let trigger = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
@@ -82,6 +78,12 @@ pub(crate) async fn apply<T: Tx>(
         answers.put(position, answer);
     }
     Ok(())
+}
+
+/// Answered with the job as it is now, so that the worker hears of a stop.
+fn sign_of_life<T: Tx>(work: &mut Work<'_, T>, job: JobId, trigger: &Trigger) -> Answer {
+    work.trigger(job, trigger)?;
+    Ok(Outcome::Heartbeat(HeartbeatReply { job: work.job(job)?.clone() }))
 }
 
 fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
