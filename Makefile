@@ -3,12 +3,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up test soak chaos bench lint docs man report clean
+.PHONY: help up test soak soak-postgres chaos bench lint docs man report clean
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 22
 
 up: compiler ## Build, then start scheduler and worker on http://localhost:8080 (data in ./data)
 	cargo build --release --locked --bin muster --bin muster-scheduler --bin muster-worker
@@ -32,6 +32,9 @@ chaos: compiler ## Kill and freeze everything under load: CHAOS (20m) at the mos
 	scripts/install-test-deps
 	cargo build --locked --workspace --bins
 	cargo run --locked --package muster-tests --example chaos -- --for $(or $(CHAOS),20m) --kills $(or $(KILLS),500) $(if $(SEED),--seed $(SEED))
+
+soak-postgres: compiler ## Work of the database for a job over MINUTES (15); it must not grow
+	cargo run --locked --package muster-store-postgres --example postgres_soak -- $(or $(MINUTES),15)
 
 bench: compiler ## Measure the real binaries beside the limits of this machine; adds a line to docs/bench-history.csv
 	cargo build --release --locked --workspace --bins

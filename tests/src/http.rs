@@ -35,7 +35,11 @@ pub struct Response {
 
 impl Http {
     pub fn new(port: u16) -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], port)) }
+        Self::at(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    pub fn at(address: SocketAddr) -> Self {
+        Self { address }
     }
 
     pub fn request(&self, method: &str, target: &str) -> Request {

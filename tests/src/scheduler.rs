@@ -1,5 +1,6 @@
 //! A real `muster-scheduler` process on a free port.
 
+use std::net::Ipv4Addr;
 use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use muster_pg_testkit::PortLease;
 use nix::sys::signal::Signal;
 
 use crate::http::Http;
+use crate::network::Machine;
 use crate::process::{Process, binary};
 use crate::stores::{Backing, StoreKind};
 use crate::wait::eventually;
@@ -39,6 +41,19 @@ pub struct Scheduler {
     port: PortLease,
     settings: Settings,
     backing: Backing,
+    place: Place,
+}
+
+/// Where a scheduler runs.
+#[derive(Debug, Clone)]
+struct Place {
+    address: Ipv4Addr,
+    /// What goes before its command.
+    entrance: Vec<String>,
+}
+
+impl Place {
+    const HERE: Self = Self { address: Ipv4Addr::LOCALHOST, entrance: Vec::new() };
 }
 
 impl Scheduler {
@@ -53,9 +68,18 @@ impl Scheduler {
 
     /// Starts on data that others may use too.
     pub fn start_on(backing: &Backing, settings: Settings) -> Self {
+        Self::start_in(Place::HERE, backing, settings)
+    }
+
+    /// Starts on a machine, listening on one of its addresses.
+    pub fn start_at(machine: &Machine, address: Ipv4Addr, backing: &Backing, settings: Settings) -> Self {
+        Self::start_in(Place { address, entrance: machine.entrance() }, backing, settings)
+    }
+
+    fn start_in(place: Place, backing: &Backing, settings: Settings) -> Self {
         let port = PortLease::take();
-        let process = launch(backing, port.port(), &settings);
-        let mut scheduler = Self { process, port, settings, backing: backing.clone() };
+        let process = launch(&place, backing, port.port(), &settings);
+        let mut scheduler = Self { process, port, settings, backing: backing.clone(), place };
         scheduler.await_ready();
         scheduler
     }
@@ -66,7 +90,7 @@ impl Scheduler {
         if self.process.is_alive() {
             self.process.kill9();
         }
-        self.process = launch(&self.backing, self.port.port(), &self.settings);
+        self.process = launch(&self.place, &self.backing, self.port.port(), &self.settings);
         self.await_ready();
     }
 
@@ -75,7 +99,7 @@ impl Scheduler {
         let deadline = Instant::now() + bound;
         while Instant::now() < deadline {
             if self.process.ended().is_some() {
-                self.process = launch(&self.backing, self.port.port(), &self.settings);
+                self.process = launch(&self.place, &self.backing, self.port.port(), &self.settings);
             }
             let answer = self.http().request("GET", "/readyz").try_send();
             if answer.is_ok_and(|response| response.status == 200) {
@@ -105,11 +129,11 @@ impl Scheduler {
     }
 
     pub fn http(&self) -> Http {
-        Http::new(self.port.port())
+        Http::at((self.place.address, self.port.port()).into())
     }
 
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port.port())
+        format!("http://{}:{}", self.place.address, self.port.port())
     }
 
     pub fn backing(&self) -> &Backing {
@@ -132,9 +156,17 @@ impl Scheduler {
     }
 }
 
-fn launch(backing: &Backing, port: u16, settings: &Settings) -> Process {
-    let mut command = Command::new(binary("muster-scheduler"));
-    command.arg("--listen").arg(format!("127.0.0.1:{port}"));
+fn launch(place: &Place, backing: &Backing, port: u16, settings: &Settings) -> Process {
+    let program = binary("muster-scheduler");
+    let mut command = match place.entrance.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.arg("--listen").arg(format!("{}:{port}", place.address));
     command.args(["--db-driver", backing.driver()]);
     if !backing.url().is_empty() {
         command.args(["--db-url", backing.url()]);

@@ -39,6 +39,12 @@ impl Backing {
         Self { kind: StoreKind::Postgres, url: cluster.database().url(), directory: make_directory() }
     }
 
+    /// The same data as seen from a machine that has the server at this address.
+    #[must_use]
+    pub fn seen_from(&self, server: std::net::Ipv4Addr) -> Self {
+        Self { url: self.url.replace("127.0.0.1", &server.to_string()), ..self.clone() }
+    }
+
     pub fn kind(&self) -> StoreKind {
         self.kind
     }

@@ -38,7 +38,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// Starts PostgreSQL where the store needs it, with the durability of a production server.
     pub(crate) fn prepare(kind: StoreKind, directory: PathBuf) -> Result<Self> {
-        let durable = muster_pg_testkit::Options { durable: true };
+        let durable = muster_pg_testkit::Options { durable: true, everywhere: false };
         // The kit is made for tests and panics, with a sentence, when PostgreSQL is not installed.
         let start = || (kind == StoreKind::Postgres).then(|| Postgres::start_with(durable));
         let postgres = panic::catch_unwind(start).map_err(|_| anyhow!("PostgreSQL does not start"))?;

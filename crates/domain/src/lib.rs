@@ -17,6 +17,7 @@ pub mod ids;
 pub mod invariants;
 pub mod job;
 pub mod kept_room;
+pub mod leadership;
 pub mod lifecycle;
 pub mod limits;
 pub mod overview;
@@ -51,6 +52,7 @@ pub use history::{RunTimes, Series};
 pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round, Strays};
 pub use kept_room::{Entrant, KeptRoom, PoolAt, Turn, Unit};
+pub use leadership::{Bid, LeaderLease, LeaderTerm, Role};
 pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
 };

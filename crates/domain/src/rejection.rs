@@ -81,6 +81,8 @@ pub enum Rejection {
     WebhookNotFound { id: WebhookId },
     #[error("there are {limit} webhooks already, which is the most: remove one first")]
     TooManyWebhooks { limit: usize },
+    #[error("the {role} is led by another scheduler: term {given} is over, it is now {current}")]
+    LeadershipLost { role: &'static str, given: u64, current: u64 },
     #[error("another job of the batch was refused, so none was taken: {cause}")]
     BatchRefused { cause: Box<Rejection> },
 }

@@ -5,6 +5,7 @@
 //! leaves nothing behind.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -39,6 +40,8 @@ pub struct Options {
     /// Flush to disk at each commit, as in production. Tests do without: killing a process loses nothing that
     /// the kernel holds, only a power cut does.
     pub durable: bool,
+    /// Listen on all addresses and let anybody in, for tests in a network of their own.
+    pub everywhere: bool,
 }
 
 /// A running (or deliberately stopped) cluster.
@@ -205,13 +208,19 @@ impl Postgres {
             .expect("initdb starts");
         assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
         let durability = if options.durable { "on" } else { "off" };
+        let addresses = if options.everywhere { "0.0.0.0" } else { "127.0.0.1" };
         let settings = format!(
-            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = ''\nmax_connections = 400\n\
+            "listen_addresses = '{addresses}'\nport = {}\nunix_socket_directories = ''\nmax_connections = 400\n\
              fsync = {durability}\nfull_page_writes = {durability}\nshared_buffers = 64MB\n\
              log_min_messages = warning\n",
             self.port()
         );
         fs::write(self.data.join("postgresql.auto.conf"), settings).expect("the data directory is writable");
+        if options.everywhere {
+            let file = fs::OpenOptions::new().append(true).open(self.data.join("pg_hba.conf"));
+            let written = file.and_then(|mut file| file.write_all(b"host all all 0.0.0.0/0 trust\n"));
+            written.expect("the data directory is writable");
+        }
     }
 
     /// Starts the server and waits until it accepts connections. After a kill the old backends may still hold

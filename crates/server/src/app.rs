@@ -14,6 +14,7 @@ use crate::dispatcher::Dispatcher;
 use crate::gate::Gate;
 use crate::health::StoreHealth;
 use crate::journal::Journal;
+use crate::leadership::Leadership;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
@@ -34,6 +35,7 @@ pub(crate) struct App {
     pub(crate) hub: Arc<WakeHub>,
     pub(crate) health: Arc<StoreHealth>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) leadership: Leadership,
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,
     pub(crate) webhooks: Sender,

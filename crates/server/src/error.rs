@@ -253,6 +253,7 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::BatchRefused { cause } if matches!(**cause, Rejection::KeyReused { .. }) => {
             (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key"))
         }
+        Rejection::LeadershipLost { .. } => (S::CONFLICT, "leadership_lost", None),
         Rejection::BatchRefused { .. } => (S::BAD_REQUEST, "batch_refused", None),
     }
 }

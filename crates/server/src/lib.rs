@@ -21,6 +21,7 @@ mod gate;
 mod health;
 mod ids;
 mod journal;
+mod leadership;
 mod lenient;
 mod listener;
 mod logs;

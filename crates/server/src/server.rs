@@ -24,6 +24,7 @@ use crate::error::ServerError;
 use crate::gate::Gate;
 use crate::health::StoreHealth;
 use crate::journal::Journal;
+use crate::leadership::Leadership;
 use crate::listener::{self, Connections};
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
@@ -142,6 +143,7 @@ impl Server {
             hub,
             health,
             metrics,
+            leadership: Leadership::default(),
             journal: Journal::new(),
             logs,
             archive,
@@ -195,6 +197,10 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
             }
         })
     };
+    let lead = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::lead(&app, stop).await })
+    };
     let reap = {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::reap(&app, stop).await })
@@ -219,7 +225,7 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::keep_time(&app, stop).await })
     };
-    vec![dispatch, listen, reap, plan, retain, retain_logs, deliver, keep_time]
+    vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, keep_time]
 }
 
 impl RunningServer {

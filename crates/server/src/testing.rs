@@ -8,9 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use muster_domain::{Job, JobId, JobSpec, Lease, Phase, Timestamp, WorkerId};
-use muster_store::{
-    Applied, Claimed, Command, Leadership, Outcome, Query, Reply, Role, Store, StoreError, Wake,
-};
+use muster_store::{Applied, Claimed, Command, Outcome, Query, Reply, Store, StoreError, Wake};
 use tokio::sync::{Semaphore, watch};
 
 use crate::batcher::{Batcher, CommitterParts, EndListener};
@@ -114,10 +112,6 @@ impl Store for FakeStore {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async { Ok(()) }.boxed()
-    }
-
-    fn lead(&self, _: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
-        async { Ok(None) }.boxed()
     }
 
     fn wakes(&self) -> BoxStream<'static, Wake> {

@@ -8,11 +8,12 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use futures::executor::block_on;
-use muster_domain::{Event, Timestamp};
+use muster_domain::{Event, Rejection, Timestamp};
 use muster_store::{Answer, Applied, Claimed, Command, Content, MemoryStore, Outcome, Store, StoreExt};
 
 use crate::books::{Blame, Books};
 use crate::broken::Broken;
+use crate::leaders::Leaders;
 use crate::quotas;
 use crate::rooms::Rooms;
 use crate::state::State;
@@ -37,6 +38,7 @@ pub(crate) struct Ledger {
     pub(crate) store: MemoryStore,
     pub(crate) state: State,
     pub(crate) books: Books,
+    pub(crate) leaders: Leaders,
     pub(crate) watch: Watch,
     pub(crate) rooms: Rooms,
     pub(crate) trail: Trail,
@@ -49,8 +51,15 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Applies the commands in one transaction, and looks at what they have done.
     pub(crate) fn apply(&mut self, at: Moment, commands: Vec<Command>) -> Result<Applied, Broken> {
-        let silent = self.books.silent(&commands, &self.state, at.told);
         let applied = block_on(self.store.apply(at.told, commands.clone()))?;
+        let led = self.leaders.follow(&commands, &applied.answers);
+        led.map_err(|what| self.broken(at.now, what))?;
+        // From here on it does not matter under which term a pass was made.
+        let commands: Vec<Command> = commands.into_iter().map(|command| command.bare().clone()).collect();
+        let lost = |answer: &Answer| matches!(answer, Err(Rejection::LeadershipLost { .. }));
+        let admitted = commands.iter().zip(&applied.answers).filter(|(_, answer)| !lost(answer));
+        let admitted: Vec<Command> = admitted.map(|(command, _)| command.clone()).collect();
+        let silent = self.books.silent(&admitted, &self.state, at.told);
         self.transactions += 1;
         self.note(at.now, &applied);
         let fenced = self.books.fenced(&commands, &applied.answers);

@@ -18,6 +18,7 @@ mod broken;
 mod cluster;
 mod faults;
 mod happening;
+mod leaders;
 mod ledger;
 mod live;
 mod mail;

@@ -11,7 +11,7 @@ use muster_store_postgres::{PostgresOptions, PostgresStore};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse())?;
-    let cluster = Postgres::start_with(Options { durable: true });
+    let cluster = Postgres::start_with(Options { durable: true, everywhere: false });
     let url = cluster.database().url();
     let store = PostgresStore::connect(&url, PostgresOptions::default(), Policy::default()).await?;
     workload::run(&store, count).await?;

@@ -40,6 +40,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "finished_tasks",
         sql: include_str!("../migrations/0010_finished_tasks.sql"),
     },
+    Migration {
+        version: 11,
+        name: "leader_leases",
+        sql: include_str!("../migrations/0011_leader_leases.sql"),
+    },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

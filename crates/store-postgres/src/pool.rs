@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+};
 use muster_store::StoreError;
 use tokio_postgres::{Config, NoTls};
 
@@ -13,7 +15,7 @@ use crate::error::{during, failed};
 /// What an operator chooses about the connections.
 #[derive(Debug, Clone, Copy)]
 pub struct PostgresOptions {
-    /// The most connections at once; leading a role and listening take one more each.
+    /// The most connections at once; listening takes one more.
     pub pool_size: usize,
     pub connect_timeout: Duration,
     /// How long to wait for a free connection.
@@ -42,8 +44,17 @@ const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 const PLANNING: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
     -c enable_mergejoin=off -c plan_cache_mode=force_generic_plan -c jit=off";
 
-/// A transaction that leads a role sleeps for as long as it leads.
-const SLEEPING: &str = "-c idle_in_transaction_session_timeout=0";
+/// The server must notice by itself that an instance is gone: until then it keeps the locks of the transaction that was
+/// under way. A machine that vanishes closes no connection, and the kernel's own bounds are two hours. A peer that is
+/// silent for about five seconds is gone; one that lives and says nothing inside a transaction is cut off after ten,
+/// which is more than any pass thinks between two statements.
+const PRESENCE: &str = "-c tcp_keepalives_idle=2 -c tcp_keepalives_interval=1 -c tcp_keepalives_count=3 \
+    -c tcp_user_timeout=5000 -c idle_in_transaction_session_timeout=10000";
+
+/// While the server works or waits for a lock it looks at the connection this often. Servers before version 14 do not
+/// know the setting, so it is not among the options.
+const LOOK_AT_CLIENT: &str = "SELECT set_config(name, '2000', false) FROM pg_settings \
+    WHERE name = 'client_connection_check_interval' AND setting = '0'";
 
 /// The settings of every connection; the URL's own options come last and win.
 pub(crate) fn configure(url: &str, options: &PostgresOptions) -> Result<Config, StoreError> {
@@ -58,7 +69,7 @@ pub(crate) fn configure(url: &str, options: &PostgresOptions) -> Result<Config, 
     config.keepalives_retries(3);
     let own = config.get_options().unwrap_or_default().to_owned();
     let timeout = options.statement_timeout.as_millis();
-    config.options(format!("{PLANNING} {SLEEPING} -c statement_timeout={timeout} {own}").trim_end());
+    config.options(format!("{PLANNING} {PRESENCE} -c statement_timeout={timeout} {own}").trim_end());
     Ok(config)
 }
 
@@ -71,6 +82,9 @@ pub(crate) fn build(config: Config, options: &PostgresOptions) -> Result<Pool, S
         .create_timeout(Some(options.connect_timeout * 2))
         .recycle_timeout(Some(options.connect_timeout))
         .runtime(Runtime::Tokio1)
+        .post_create(Hook::async_fn(|client: &mut ClientWrapper, _| {
+            Box::pin(async move { client.batch_execute(LOOK_AT_CLIENT).await.map_err(HookError::Backend) })
+        }))
         .build()
         .map_err(|error| failed("build the pool", error.to_string()))
 }
@@ -87,6 +101,28 @@ mod tests {
         assert!(options.contains("statement_timeout=30000") && options.ends_with("-c jit=on"), "{options}");
         assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(7)));
         assert_eq!(config.get_application_name(), Some("mine"));
+    }
+
+    /// The server ends what a client that is gone has left open.
+    #[tokio::test]
+    async fn sessions_are_ended_when_their_client_is_gone() {
+        let database = muster_pg_testkit::Postgres::shared().database();
+        let options = PostgresOptions::default();
+        let pool = build(configure(&database.url(), &options).unwrap(), &options).unwrap();
+        let client = pool.get().await.unwrap();
+        let rows = client.query("SELECT name, setting FROM pg_settings", &[]).await.unwrap();
+        let settings: std::collections::HashMap<String, String> =
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        for (name, value) in [
+            ("tcp_keepalives_idle", "2"),
+            ("tcp_keepalives_interval", "1"),
+            ("tcp_keepalives_count", "3"),
+            ("tcp_user_timeout", "5000"),
+            ("idle_in_transaction_session_timeout", "10000"),
+            ("client_connection_check_interval", "2000"),
+        ] {
+            assert_eq!(settings.get(name).map(String::as_str), Some(value), "{name}");
+        }
     }
 
     #[test]

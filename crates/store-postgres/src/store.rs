@@ -8,13 +8,13 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 use muster_domain::Timestamp;
 use muster_store::engine::{self, Policies, Roster};
-use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
+use muster_store::{Applied, Command, Query, Reply, Store, StoreError, Wake};
 use tokio_postgres::Config;
 
 use crate::error::{acquiring, during};
 use crate::pool::{self, PostgresOptions};
 use crate::tx::{Done, PostgresTx, Scope};
-use crate::{leadership, migrations, wakes};
+use crate::{migrations, wakes};
 
 /// How often a batch that met another is tried in all.
 const ATTEMPTS: u32 = 8;
@@ -61,13 +61,17 @@ impl PostgresStore {
 
     async fn apply_once(&self, now: Timestamp, commands: &[Command]) -> Done<Applied> {
         let mut tx = PostgresTx::new(self.client("apply").await?, Scope::Write);
+        // Bids come beside the batches and need no roster; whoever takes it leaves none for the others.
+        let bids = commands.iter().all(|command| matches!(command, Command::Lead(_)));
         // Lost on every way out but the last: it knows what is not committed.
-        let mut roster = self.remembered().take();
+        let mut roster = if bids { Roster::default() } else { self.remembered().take() };
         match engine::apply(&mut tx, &self.policies, &mut roster, now, commands).await {
             Ok(applied) => {
                 let payload = wakes::notification(self.instance, &applied.wake);
                 tx.commit(payload.map(|payload| (wakes::CHANNEL, payload))).await?;
-                self.remembered().put(roster);
+                if !bids {
+                    self.remembered().put(roster);
+                }
                 Ok(applied)
             }
             Err(error) => {
@@ -145,10 +149,6 @@ impl Store for PostgresStore {
             row.try_get(0).map(|micros| Some(Timestamp::from_micros(micros))).map_err(during("time"))
         }
         .boxed()
-    }
-
-    fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
-        async move { leadership::lead(self.client("lead").await?, role).await }.boxed()
     }
 
     fn wakes(&self) -> BoxStream<'static, Wake> {

@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 use std::pin::pin;
 
-use deadpool_postgres::{Client, ClientWrapper, Object};
+use deadpool_postgres::{Client, Object};
 use futures::future::try_join;
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, RunTimes, SetId, Shape,
-    ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, RunTimes,
+    SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter,
-    StoreError, Tx, Usage, WaitingGang,
+    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LeaseLock, LetterFilter, Oldest, SetCount,
+    SetFilter, StoreError, Tx, Usage, WaitingGang,
 };
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -197,12 +197,6 @@ impl PostgresTx {
         {
             self.state = State::Ended;
         }
-    }
-
-    /// Takes the connection out of the pool with its transaction open; dropping it rolls back.
-    pub(crate) fn detach(mut self) -> Option<ClientWrapper> {
-        self.state = State::Ended;
-        self.client.take().map(Object::take)
     }
 
     pub(crate) fn remember(&mut self, id: JobId, seq: i64) {
@@ -521,6 +515,18 @@ impl Tx for PostgresTx {
 
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
         self.delete_run_times(before, limit).await
+    }
+
+    async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>> {
+        self.select_leader_leases().await
+    }
+
+    async fn lock_leader_leases(&mut self, roles: &[Role], lock: LeaseLock) -> Done<Vec<LeaderLease>> {
+        self.select_and_lock_leader_leases(roles, lock).await
+    }
+
+    async fn put_leader_leases(&mut self, leases: &[LeaderLease]) -> Done<()> {
+        self.write_leader_leases(leases).await
     }
 
     async fn secret(&mut self, proposal: &str) -> Done<String> {

@@ -12,7 +12,7 @@ use muster_pg_testkit::{Database, Postgres};
 use muster_store::compliance::Stage;
 use muster_store::compliance::stage::{memory, needing};
 use muster_store::engine::Policy;
-use muster_store::{Ask, Command, EventFilter, Outcome, Role, Store, StoreError, StoreExt, Submit, Wake};
+use muster_store::{Ask, Command, EventFilter, Outcome, Store, StoreError, StoreExt, Submit, Wake};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
@@ -162,33 +162,6 @@ async fn a_newer_schema_is_refused() {
     assert!(matches!(error, StoreError::SchemaTooNew { found: 1000, .. }), "{error}");
 }
 
-#[tokio::test]
-async fn exactly_one_of_two_leads() {
-    let database = Postgres::shared().database();
-    let (one, other) = (connect(&database.url()).await, connect(&database.url()).await);
-    for role in Role::ALL {
-        let led = one.lead(role).await.unwrap();
-        assert!(led.is_some() && other.lead(role).await.unwrap().is_none(), "{role:?}");
-        assert!(one.lead(role).await.unwrap().is_none(), "not twice by the same instance either");
-        // Given up on a thread that knows nothing of the runtime.
-        std::thread::spawn(move || drop(led)).join().unwrap();
-        eventually("the role is free again", || async { other.lead(role).await.unwrap().is_some() }).await;
-    }
-}
-
-#[tokio::test]
-async fn leading_and_listening_leave_the_pool_alone() {
-    let database = Postgres::shared().database();
-    let options = PostgresOptions { pool_size: 1, ..PostgresOptions::default() };
-    let store = PostgresStore::connect(&database.url(), options, Policy::default()).await.unwrap();
-    let mut led = Vec::new();
-    for role in Role::ALL {
-        led.push(store.lead(role).await.unwrap().unwrap());
-    }
-    timeout(BOUND, store.ping()).await.unwrap().unwrap();
-    drop(led);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_wakes_the_others_and_not_itself() {
     let database = Postgres::shared().database();
@@ -230,8 +203,6 @@ async fn an_outage_is_an_error_and_passes() {
         let answer = timeout(BOUND, stage.store.apply_one(stage.now(), claim(None))).await.unwrap();
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{answer:?}");
         assert!(timeout(BOUND, stage.store.ping()).await.unwrap().is_err());
-        let led = timeout(BOUND, stage.store.lead(Role::Reaper)).await.unwrap();
-        assert!(matches!(led, Err(StoreError::Unavailable { .. })), "{led:?}");
     }
     assert!(!listener.is_finished());
 

@@ -11,7 +11,7 @@ use muster_domain::Timestamp;
 use muster_pg_testkit::Postgres;
 use muster_store::compliance::{Scenario, parity};
 use muster_store::engine::Policies;
-use muster_store::{Applied, Command, Leadership, MemoryStore, Query, Reply, Role, Store, StoreError, Wake};
+use muster_store::{Applied, Command, MemoryStore, Query, Reply, Store, StoreError, Wake};
 use muster_store_postgres::{PostgresOptions, PostgresStore};
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
@@ -44,10 +44,6 @@ impl Store for Turns {
 
     fn time(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.stores[0].time()
-    }
-
-    fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
-        self.stores[0].lead(role)
     }
 
     fn wakes(&self) -> BoxStream<'static, Wake> {

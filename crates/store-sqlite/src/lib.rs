@@ -15,6 +15,7 @@ mod gates;
 mod held;
 mod history;
 mod jobs;
+mod leadership;
 mod lists;
 mod lock;
 mod migrations;

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream, StreamExt};
 use muster_domain::Timestamp;
 use muster_store::engine::{self, Policies, Roster};
-use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
+use muster_store::{Applied, Command, Query, Reply, Store, StoreError, Wake};
 use rusqlite::Connection;
 
 use crate::connection::{self, ready};
@@ -16,7 +16,7 @@ use crate::error::during;
 use crate::lock::FileLock;
 use crate::thread::DatabaseThread;
 use crate::tx::Done;
-use crate::{migrations, private};
+use crate::{leadership, migrations, private};
 
 /// Jobs, workers and events in one `SQLite` file, for one process at a time.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ impl SqliteStore {
             .map_err(|error| StoreError::Unavailable { operation: "open", source: error.into() })?;
         let mut writer = connection::open_writer(&path)?;
         migrations::migrate(&mut writer)?;
+        leadership::prepare(&writer)?;
         let reader = |name| DatabaseThread::start(name, connection::open_reader(&path)?, |_| ());
         Ok(Self {
             policies: policies.into(),
@@ -119,11 +120,6 @@ impl Store for SqliteStore {
             connection.query_row("SELECT 1 FROM numbers", [], |_| Ok(())).map_err(during("ping"))
         };
         self.reader.call(task).boxed()
-    }
-
-    /// There is only this process.
-    fn lead(&self, _role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
-        futures::future::ready(Ok(Some(Leadership::holding(())))).boxed()
     }
 
     fn wakes(&self) -> BoxStream<'static, Wake> {

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, RunTimes, SetId, Shape,
-    ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, RunTimes,
+    SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LetterFilter, Oldest, SetCount, SetFilter,
-    StoreError, Tx, Usage, WaitingGang,
+    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LeaseLock, LetterFilter, Oldest, SetCount,
+    SetFilter, StoreError, Tx, Usage, WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -426,6 +426,18 @@ impl Tx for SqliteTx<'_> {
 
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
         self.delete_run_times(before, limit)
+    }
+
+    async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>> {
+        self.select_leader_leases(&Role::ALL)
+    }
+
+    async fn lock_leader_leases(&mut self, roles: &[Role], _lock: LeaseLock) -> Done<Vec<LeaderLease>> {
+        self.select_leader_leases(roles)
+    }
+
+    async fn put_leader_leases(&mut self, leases: &[LeaderLease]) -> Done<()> {
+        self.write_leader_leases(leases)
     }
 
     async fn secret(&mut self, proposal: &str) -> Done<String> {

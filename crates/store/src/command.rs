@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use muster_domain::limits::Timeouts;
 use muster_domain::{
-    Amounts, Caller, Edit, Event, EventKind, Exit, GangId, Hold, Job, JobId, JobSet, JobSpec, Member, Queue,
-    QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Status, StepOutline, Terms, Timestamp,
-    Worker, WorkerId,
+    Amounts, Bid, Caller, Edit, Event, EventKind, Exit, GangId, Hold, Job, JobId, JobSet, JobSpec,
+    LeaderTerm, Member, Queue, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Status,
+    StepOutline, Terms, Timestamp, Worker, WorkerId,
 };
 
 use muster_planner::policy::{Allowances, Cause};
@@ -313,6 +313,13 @@ pub enum Command {
         after: u64,
         limit: usize,
     },
+    /// Lead roles, go on leading them, or give them up.
+    Lead(Bid),
+    /// A pass of a leader. It changes nothing when the role was taken over since.
+    Led {
+        leader: LeaderTerm,
+        pass: Box<Command>,
+    },
     /// The secret that all schedulers on this store share; the proposal becomes it when there is none.
     Secret {
         proposal: Arc<str>,
@@ -320,6 +327,22 @@ pub enum Command {
     /// Remove exactly these jobs, as far as they may go.
     Remove(Removal),
     Webhook(WebhookCommand),
+}
+
+impl Command {
+    /// The command of a leader, told apart from what it is done under.
+    #[must_use]
+    pub fn under(self, leader: LeaderTerm) -> Self {
+        Self::Led { leader, pass: Box::new(self) }
+    }
+
+    /// What is to be done, whoever asks for it.
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::Led { pass, .. } => pass.bare(),
+            command => command,
+        }
+    }
 }
 
 /// A job that was taken in, or the earlier one that its idempotency key names.
@@ -423,6 +446,8 @@ pub enum Outcome {
     Ranked {
         next: Option<u64>,
     },
+    /// What the bidder leads now.
+    Leads(Vec<LeaderTerm>),
     Secret(Arc<str>),
     /// So many jobs, or empty sets, are gone.
     Removed(u32),

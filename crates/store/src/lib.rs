@@ -32,6 +32,6 @@ pub use query::{
     CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
     Query, QueueStanding, Reply, SetCount, SetFilter, SetView, WorkerUsage,
 };
-pub use store::{Leadership, Role, Store, StoreExt};
-pub use tx::{Apart, Changed, Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
+pub use store::{Store, StoreExt};
+pub use tx::{Apart, Changed, Edge, HeldJob, LeaseLock, Oldest, Tx, Usage, WaitingGang};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

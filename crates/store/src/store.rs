@@ -17,54 +17,6 @@ use crate::query::{
 };
 use crate::webhooks::{LetterFilter, WebhookView};
 
-/// A loop that one instance at a time runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
-    Reaper,
-    Planner,
-    Retention,
-    Webhooks,
-}
-
-impl Role {
-    pub const ALL: [Self; 4] = [Self::Reaper, Self::Planner, Self::Retention, Self::Webhooks];
-
-    /// The number under which `PostgreSQL` locks the role.
-    pub const fn lock_id(self) -> i64 {
-        match self {
-            Self::Reaper => 1,
-            Self::Planner => 2,
-            Self::Retention => 3,
-            Self::Webhooks => 4,
-        }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reaper => "reaper",
-            Self::Planner => "planner",
-            Self::Retention => "retention",
-            Self::Webhooks => "webhooks",
-        }
-    }
-}
-
-/// Held while a role is led; dropping it gives the role up. It saves work; correctness never rests on it.
-pub struct Leadership(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>);
-
-impl Leadership {
-    /// Wraps whatever a backend must keep alive.
-    pub fn holding(guard: impl Send + 'static) -> Self {
-        Self(Box::new(guard))
-    }
-}
-
-impl fmt::Debug for Leadership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Leadership")
-    }
-}
-
 /// A place where jobs, workers and events are kept.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Applies all commands in one transaction and answers each. When this returns `Ok`, everything
@@ -81,9 +33,6 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn time(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         async { Ok(None) }.boxed()
     }
-
-    /// Tries to lead `role` until the returned value is dropped; `None` when another instance does.
-    fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>>;
 
     /// Wake-ups from *other* instances on the same store. Never ends; embedded stores have none. After
     /// a lost connection it yields a wake-up with everything set, since something may have been missed.

@@ -4,8 +4,8 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, Queue, QueueName, Rule,
-    RunTimes, SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, LeaderLease, Queue,
+    QueueName, Role, Rule, RunTimes, SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use crate::error::StoreError;
@@ -79,6 +79,17 @@ pub struct WaitingGang {
     pub first: Job,
     /// How many there are.
     pub tasks: u32,
+}
+
+/// What the lease of a leader is locked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseLock {
+    /// A pass: nobody takes over before its transaction has ended. Waits for a takeover under way.
+    Pass,
+    /// The holder renews, also while one of its passes is under way. Skips what another one is changing.
+    Renew,
+    /// Another one takes over. Skips leases under which a pass is under way.
+    TakeOver,
 }
 
 type Done<T> = Result<T, StoreError>;
@@ -253,6 +264,15 @@ pub trait Tx {
     async fn put_run_times(&mut self, times: &[(String, RunTimes)], at: Timestamp) -> Done<()>;
     /// Forgets up to `limit` series that were not written since `before`.
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()>;
+
+    // Leadership.
+
+    /// The leases of all roles, unlocked.
+    async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>>;
+    /// Locks the leases of these roles until the end of the transaction, and returns them as they are then.
+    async fn lock_leader_leases(&mut self, roles: &[Role], lock: LeaseLock) -> Done<Vec<LeaderLease>>;
+    /// Replaces leases that are locked.
+    async fn put_leader_leases(&mut self, leases: &[LeaderLease]) -> Done<()>;
 
     /// The secret of the store; the proposal becomes it when there is none.
     async fn secret(&mut self, proposal: &str) -> Done<String>;

@@ -33,6 +33,7 @@ mod making_room;
 mod metrics;
 mod original_worker;
 mod outage;
+mod partitions;
 mod pipelines;
 mod quotas;
 mod reports;

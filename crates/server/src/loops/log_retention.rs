@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use muster_domain::JobId;
 use muster_store::StoreExt;
 
-use super::leader::Backoff;
+use super::backoff::Backoff;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::logs::{Census, Held, SHARDS};

@@ -1,6 +1,8 @@
-//! The background loops. Each pass of each runs under its own leadership; correctness never rests on it.
+//! The background loops. A pass that one instance at a time makes carries the term under which it leads, and the store
+//! refuses it when the role was taken over.
 
-mod leader;
+mod backoff;
+mod leadership;
 mod log_retention;
 mod planner;
 mod reaper;
@@ -8,6 +10,7 @@ mod retention;
 pub(crate) mod store_time;
 mod webhooks;
 
+pub(crate) use leadership::run as lead;
 pub(crate) use log_retention::run as retain_logs;
 pub(crate) use planner::run as plan;
 pub(crate) use reaper::run as reap;

@@ -8,13 +8,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use muster_domain::{Requirement, ShapeId, Status, WorkerStatus};
+use muster_domain::{LeaderTerm, Requirement, Role, ShapeId, Status, WorkerStatus};
 use muster_store::{
-    Allowances, Command, JobFilter, Outcome, PlanPass, PlanSummary, Role, StoreError, StoreExt, WorkerUsage,
+    Allowances, Command, JobFilter, Outcome, PlanPass, PlanSummary, StoreError, StoreExt, WorkerUsage,
 };
 use tokio::time::Instant;
 
-use super::leader::Seat;
+use super::backoff::Backoff;
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -53,52 +53,52 @@ impl Looks {
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
-    let mut seat = Seat::new(Role::Planner);
     let mut examined: Option<Instant> = None;
     let mut looks = Looks::default();
+    let mut backoff = Backoff::default();
     let mut allowances = Allowances::default();
-    let mut ranked = false;
+    // The term in which all was ranked: who led before may have had another policy.
+    let mut ranked: Option<LeaderTerm> = None;
     loop {
         let seen = app.hub.plan_mark();
-        let mut pause = app.config.planner_interval;
-        let (mut leads, mut waiting) = (false, 0);
-        if seat.take(app).await {
-            leads = true;
-            ranked = ranked || rank(app).await;
-            let started = Instant::now();
-            let look = looks.is_due();
-            match place(app, look, allowances.clone()).await {
-                Ok(summary) => {
-                    waiting = summary.waiting + summary.keeping;
-                    app.metrics.room.stopped(summary.stopped);
-                    pause = pause.min(until(app, &summary));
-                    allowances = summary.allowances;
-                    let looked = look && summary.placed + summary.lapsed == 0;
-                    if looked {
-                        looks.note(started.elapsed());
-                        app.metrics.room.keeping(summary.keeping);
-                    }
-                    if !looked || summary.stopped.all() + summary.keeping > 0 {
-                        pause = pause.min(looks.left().max(LEAST_PAUSE));
-                    }
-                }
-                Err(_) => seat.give_up(app),
+        let Some(leader) = app.leadership.term(Role::Planner) else {
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                () = app.leadership.gained(Role::Planner) => continue,
             }
-            if examined.is_none_or(|at| at.elapsed() >= app.config.planner_interval) {
-                examined = Some(Instant::now());
-                look_round(app, &mut seat).await;
-            }
-            app.metrics.ticked(Role::Planner, started.elapsed());
+        };
+        if ranked != Some(leader) && rank(app, leader).await {
+            ranked = Some(leader);
         }
-        // Whoever leads meanwhile may have another policy.
-        ranked &= leads;
+        let started = Instant::now();
+        let (mut pause, mut waiting) = (app.config.planner_interval, 0);
+        let look = looks.is_due();
+        if let Ok(summary) = place(app, leader, look, allowances.clone()).await {
+            backoff.reset();
+            waiting = summary.waiting + summary.keeping;
+            app.metrics.room.stopped(summary.stopped);
+            pause = pause.min(until(app, &summary));
+            allowances = summary.allowances;
+            let looked = look && summary.placed + summary.lapsed == 0;
+            if looked {
+                looks.note(started.elapsed());
+                app.metrics.room.keeping(summary.keeping);
+            }
+            if !looked || summary.stopped.all() + summary.keeping > 0 {
+                pause = pause.min(looks.left().max(LEAST_PAUSE));
+            }
+        } else {
+            pause = backoff.failed(pause);
+        }
+        if examined.is_none_or(|at| at.elapsed() >= app.config.planner_interval) {
+            examined = Some(Instant::now());
+            look_round(app).await;
+        }
+        app.metrics.ticked(Role::Planner, started.elapsed());
         let changed = async {
             tokio::time::sleep(LEAST_PAUSE).await;
-            if leads {
-                app.hub.plan_wanted(seen, waiting > 0).await;
-            } else {
-                std::future::pending::<()>().await;
-            }
+            app.hub.plan_wanted(seen, waiting > 0).await;
         };
         tokio::select! {
             biased;
@@ -110,10 +110,10 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
 }
 
 /// Sees to it that what waits is ranked by the policy in force; whether it is.
-async fn rank(app: &App) -> bool {
+async fn rank(app: &App, leader: LeaderTerm) -> bool {
     let mut after = 0;
     loop {
-        match app.batcher.submit_one(Command::Rank { after, limit: RANKED }).await {
+        match app.submit_led(leader, Command::Rank { after, limit: RANKED }).await {
             Ok(Outcome::Ranked { next: Some(next) }) => after = next,
             Ok(_) => return true,
             Err(error) => {
@@ -125,7 +125,12 @@ async fn rank(app: &App) -> bool {
 }
 
 /// One pass over the gangs that wait.
-async fn place(app: &App, look: bool, allowances: Allowances) -> Result<PlanSummary, ApiError> {
+async fn place(
+    app: &App,
+    leader: LeaderTerm,
+    look: bool,
+    allowances: Allowances,
+) -> Result<PlanSummary, ApiError> {
     let pass = PlanPass {
         timeouts: app.config.timeouts,
         listening_since: app.health.listening_since(),
@@ -133,7 +138,7 @@ async fn place(app: &App, look: bool, allowances: Allowances) -> Result<PlanSumm
         look,
         allowances,
     };
-    match app.batcher.submit_one(Command::Plan(pass)).await? {
+    match app.submit_led(leader, Command::Plan(pass)).await? {
         Outcome::Planned(summary) => Ok(summary),
         _ => Err(ApiError::internal()),
     }
@@ -146,14 +151,13 @@ fn until(app: &App, summary: &PlanSummary) -> Duration {
 }
 
 /// The safety net, and the gauge of what nobody could ever run.
-async fn look_round(app: &App, seat: &mut Seat) {
+async fn look_round(app: &App) {
     if app.metrics.parked.get() > 0 {
         app.hub.expect_work();
     }
     match count_unplaceable(app).await {
         Ok(count) => app.metrics.unplaceable.set(count),
         Err(error) => {
-            seat.give_up(app);
             app.metrics.store_error();
             tracing::warn!(%error, "pending jobs could not be examined");
         }

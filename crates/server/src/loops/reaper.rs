@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use muster_domain::Span;
-use muster_store::{Command, Outcome, Role, Sweep, SweepSummary};
+use muster_domain::{LeaderTerm, Role, Span};
+use muster_store::{Command, Outcome, Sweep, SweepSummary};
 use tokio::time::Instant;
 
-use super::leader::{Backoff, Seat};
+use super::backoff::Backoff;
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -22,36 +22,31 @@ const LEAST_PAUSE: Duration = Duration::from_millis(100);
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
-    let mut seat = Seat::new(Role::Reaper);
     let mut backoff = Backoff::default();
     let longest = longest_pause(app);
     loop {
-        let leads = seat.take(app).await;
-        let pause = if leads {
-            let started = Instant::now();
-            app.hub.forget_alarms();
-            let swept = sweep(app).await;
-            app.metrics.ticked(Role::Reaper, started.elapsed());
-            if let Ok(next) = swept {
-                backoff.reset();
-                next.unwrap_or(longest).clamp(LEAST_PAUSE.min(longest), longest)
-            } else {
-                seat.give_up(app);
-                backoff.failed(longest)
+        let Some(leader) = app.leadership.term(Role::Reaper) else {
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                () = app.leadership.gained(Role::Reaper) => continue,
             }
+        };
+        let started = Instant::now();
+        app.hub.forget_alarms();
+        let swept = sweep(app, leader).await;
+        app.metrics.ticked(Role::Reaper, started.elapsed());
+        let pause = if let Ok(next) = swept {
+            backoff.reset();
+            next.unwrap_or(longest).clamp(LEAST_PAUSE.min(longest), longest)
         } else {
-            longest
+            backoff.failed(longest)
         };
         let planned = app.config.clock.now() + Span::from(pause);
-        // An alarm that a job sets meanwhile may ring earlier. It is not waited for by the one that does
-        // not lead, and passes keep their least distance.
+        // An alarm that a job sets meanwhile may ring earlier. Passes keep their least distance.
         let sooner = async {
             tokio::time::sleep(LEAST_PAUSE.min(pause)).await;
-            if leads {
-                app.hub.alarm_before(Some(planned)).await;
-            } else {
-                std::future::pending::<()>().await;
-            }
+            app.hub.alarm_before(Some(planned)).await;
         };
         tokio::select! {
             biased;
@@ -72,7 +67,7 @@ fn longest_pause(app: &App) -> Duration {
 }
 
 /// One pass in small transactions; says when the next thing can become overdue.
-async fn sweep(app: &App) -> Result<Option<Duration>, ApiError> {
+async fn sweep(app: &App, leader: LeaderTerm) -> Result<Option<Duration>, ApiError> {
     loop {
         let sweep = Sweep {
             timeouts: app.config.timeouts,
@@ -80,7 +75,7 @@ async fn sweep(app: &App) -> Result<Option<Duration>, ApiError> {
             limit: STEP,
             retention: None,
         };
-        let Outcome::Swept(summary) = app.batcher.submit_one(Command::Sweep(sweep)).await? else {
+        let Outcome::Swept(summary) = app.submit_led(leader, Command::Sweep(sweep)).await? else {
             return Err(ApiError::internal());
         };
         note(app, &summary);

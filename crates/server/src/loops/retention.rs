@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use muster_domain::{JobId, Span, Timestamp};
-use muster_store::{Command, Outcome, Removal, Role, StoreExt, Sweep};
+use muster_domain::{JobId, LeaderTerm, Role, Span, Timestamp};
+use muster_store::{Command, Outcome, Removal, StoreExt, Sweep};
 use tokio::time::Instant;
 
-use super::leader::{Backoff, Seat};
+use super::backoff::Backoff;
 use crate::app::App;
 use crate::archive::Archive;
 use crate::error::ApiError;
@@ -25,21 +25,24 @@ const DIRECTORIES: usize = 10_000;
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     let Some(age) = app.config.retention else { return };
     let mut stop = std::pin::pin!(stop);
-    let mut seat = Seat::new(Role::Retention);
     let mut backoff = Backoff::default();
     let interval = app.config.retention_interval;
     loop {
         let mut pause = interval;
-        if seat.take(app).await {
-            let started = Instant::now();
-            let removed = remove_old(app, age).await;
-            app.metrics.ticked(Role::Retention, started.elapsed());
-            if removed.is_ok() {
-                backoff.reset();
-            } else {
-                seat.give_up(app);
-                pause = backoff.failed(interval);
+        let Some(leader) = app.leadership.term(Role::Retention) else {
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                () = app.leadership.gained(Role::Retention) => continue,
             }
+        };
+        let started = Instant::now();
+        let removed = remove_old(app, leader, age).await;
+        app.metrics.ticked(Role::Retention, started.elapsed());
+        if removed.is_ok() {
+            backoff.reset();
+        } else {
+            pause = backoff.failed(interval);
         }
         tokio::select! {
             biased;
@@ -49,14 +52,14 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
     }
 }
 
-async fn remove_old(app: &App, age: Duration) -> Result<(), ApiError> {
+async fn remove_old(app: &App, leader: LeaderTerm, age: Duration) -> Result<(), ApiError> {
     let before = app.config.clock.now() - Span::from(age);
     let mut removed = 0;
     loop {
         let started = Instant::now();
         let step = match &app.archive {
-            Some(archive) => archive_and_remove(app, archive, before).await?,
-            None => remove(app, age).await?,
+            Some(archive) => archive_and_remove(app, leader, archive, before).await?,
+            None => remove(app, leader, age).await?,
         };
         removed += step.removed;
         if !step.more || *app.closing.borrow() {
@@ -78,21 +81,26 @@ struct Step {
     more: bool,
 }
 
-async fn remove(app: &App, age: Duration) -> Result<Step, ApiError> {
+async fn remove(app: &App, leader: LeaderTerm, age: Duration) -> Result<Step, ApiError> {
     let sweep = Sweep {
         timeouts: app.config.timeouts,
         listening_since: app.health.listening_since(),
         limit: STEP,
         retention: Some(Span::from(age)),
     };
-    match app.batcher.submit_one(Command::Sweep(sweep)).await? {
+    match app.submit_led(leader, Command::Sweep(sweep)).await? {
         Outcome::Swept(summary) => Ok(Step { removed: summary.removed, more: summary.more }),
         _ => Err(ApiError::internal()),
     }
 }
 
 /// Writes a few jobs into the archive and removes exactly those.
-async fn archive_and_remove(app: &App, archive: &Archive, before: Timestamp) -> Result<Step, ApiError> {
+async fn archive_and_remove(
+    app: &App,
+    leader: LeaderTerm,
+    archive: &Archive,
+    before: Timestamp,
+) -> Result<Step, ApiError> {
     let jobs = app.store.finished(before, STEP).await?;
     if let Err(error) = archive.append(&jobs).await {
         tracing::error!(%error, "old jobs could not be archived; they are kept");
@@ -100,7 +108,7 @@ async fn archive_and_remove(app: &App, archive: &Archive, before: Timestamp) -> 
     }
     let ids: Vec<JobId> = jobs.iter().map(|finished| finished.view.job.id).collect();
     let last = ids.is_empty();
-    match app.batcher.submit_one(Command::Remove(Removal { jobs: ids, before })).await? {
+    match app.submit_led(leader, Command::Remove(Removal { jobs: ids, before })).await? {
         // The last step of a pass removes empty sets.
         Outcome::Removed(_) if last => Ok(Step { removed: 0, more: false }),
         Outcome::Removed(removed) => Ok(Step { removed, more: removed > 0 }),

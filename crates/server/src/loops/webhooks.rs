@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use muster_domain::{Timestamp, Webhook, WebhookId};
-use muster_store::{Role, StoreExt};
+use muster_domain::{LeaderTerm, Role, Timestamp, Webhook, WebhookId};
+use muster_store::StoreExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::leader::{Backoff, Seat};
+use super::backoff::Backoff;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::webhooks::{Courier, Errand, Report};
@@ -48,12 +48,12 @@ struct Office {
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
-    let mut seat = Seat::new(Role::Webhooks);
     let mut office = Office::default();
     let mut feed = app.hub.event_feed();
     loop {
         feed.mark_unchanged();
-        let pause = office.pass(app, &mut seat).await;
+        let pause = office.pass(app).await;
+        let leads = app.leadership.term(Role::Webhooks).is_some();
         let woken = async {
             tokio::time::sleep(LEAST_PAUSE.min(pause)).await;
             // The hub lives as long as the server; without it there is nothing to wait for.
@@ -70,6 +70,7 @@ pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
             }
             () = woken => {}
             () = tokio::time::sleep(pause) => {}
+            () = app.leadership.gained(Role::Webhooks), if !leads => {}
         }
     }
     let finish = async { while office.couriers.join_next().await.is_some() {} };
@@ -80,29 +81,32 @@ pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
 
 impl Office {
     /// One look at all hooks; says when the next is due.
-    async fn pass(&mut self, app: &Shared, seat: &mut Seat) -> Duration {
+    async fn pass(&mut self, app: &Shared) -> Duration {
         while let Some(finished) = self.couriers.try_join_next() {
             self.note(finished.ok());
         }
         if std::mem::take(&mut self.trouble) {
-            seat.give_up(app);
             return self.backoff.failed(SAFETY);
         }
-        if *app.closing.borrow() || !seat.take(app).await {
+        if *app.closing.borrow() {
             return SAFETY;
         }
+        let Some(leader) = app.leadership.term(Role::Webhooks) else { return SAFETY };
         let started = Instant::now();
-        let pause = self.send_out(app).await;
+        let pause = self.send_out(app, leader).await;
         app.metrics.ticked(Role::Webhooks, started.elapsed());
         pause.unwrap_or_else(|error| {
             app.metrics.store_error();
             tracing::warn!(%error, "webhooks could not be read");
-            seat.give_up(app);
             self.backoff.failed(SAFETY)
         })
     }
 
-    async fn send_out(&mut self, app: &Shared) -> Result<Duration, muster_store::StoreError> {
+    async fn send_out(
+        &mut self,
+        app: &Shared,
+        leader: LeaderTerm,
+    ) -> Result<Duration, muster_store::StoreError> {
         let hooks = app.store.webhooks(false).await?;
         self.ahead.retain(|id, _| hooks.iter().any(|view| view.webhook.id == *id));
         let last = if hooks.is_empty() { 0 } else { app.store.last_event().await? };
@@ -113,7 +117,7 @@ impl Office {
                 continue;
             }
             match self.due(&hook, last, now) {
-                Some(Duration::ZERO) => self.dispatch(app, hook, last),
+                Some(Duration::ZERO) => self.dispatch(app, leader, hook, last),
                 Some(later) => pause = pause.min(later),
                 None => {}
             }
@@ -135,13 +139,13 @@ impl Office {
         ahead.map(|ahead| UNWRITTEN.saturating_sub(ahead.since.elapsed()))
     }
 
-    fn dispatch(&mut self, app: &Shared, mut hook: Webhook, last: u64) {
+    fn dispatch(&mut self, app: &Shared, leader: LeaderTerm, mut hook: Webhook, last: u64) {
         let written = hook.progress.cursor;
         let ahead = self.ahead.get(&hook.id);
         hook.progress.cursor = ahead.map_or(written, |ahead| ahead.position.max(written));
         let write = ahead.is_some_and(|ahead| ahead.since.elapsed() >= UNWRITTEN);
         self.under_way.insert(hook.id, Instant::now());
-        let courier = Courier::new(app.clone(), Errand { hook, written, write, last });
+        let courier = Courier::new(app.clone(), Errand { leader, hook, written, write, last });
         self.couriers.spawn(async move { (courier.id(), courier.run().await) });
     }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use muster_domain::Role;
 use muster_domain::{EndReason, Event, EventKind, RequeueCause};
-use muster_store::{DrainCause, GangNote, GangStep, Role};
+use muster_store::{DrainCause, GangNote, GangStep};
 use prometheus::core::Collector;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,

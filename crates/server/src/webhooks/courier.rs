@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use muster_domain::{DeadLetter, DeliveryId, Event, Fate, Job, Progress, Sent, Webhook, WebhookId};
+use muster_domain::{
+    DeadLetter, DeliveryId, Event, Fate, Job, LeaderTerm, Progress, Sent, Webhook, WebhookId,
+};
 use muster_store::{
     Command, Delivered, EventFilter, LetterFilter, Outcome, StoreExt, WebhookCommand, WebhookOutcome,
 };
@@ -38,6 +40,8 @@ pub(crate) struct Report {
 /// What a courier is sent out with.
 #[derive(Debug)]
 pub(crate) struct Errand {
+    /// The leadership under which it was sent out.
+    pub(crate) leader: LeaderTerm,
     pub(crate) hook: Webhook,
     /// The position that the store knows; the hook's own may be ahead of it.
     pub(crate) written: u64,
@@ -237,7 +241,7 @@ impl Courier {
             dead: delivery.dead,
             revived: delivery.revived,
         });
-        let answer = self.app.batcher.submit_one(Command::Webhook(command)).await;
+        let answer = self.app.submit_led(self.errand.leader, Command::Webhook(command)).await;
         (self.unwritten, self.last_write, self.errand.write) = (0, Instant::now(), false);
         self.errand.written = self.progress.cursor;
         match answer {
@@ -246,7 +250,7 @@ impl Courier {
                 Ok(if mine && !hook.paused { Go::On } else { Go::Home })
             }
             Ok(_) => Err(ApiError::internal()),
-            Err(error) if error.code == "webhook_not_found" => Ok(Go::Home),
+            Err(error) if matches!(error.code, "webhook_not_found" | "leadership_lost") => Ok(Go::Home),
             Err(error) => Err(error),
         }
     }

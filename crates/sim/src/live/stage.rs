@@ -16,6 +16,7 @@ use super::network::Message;
 use super::scheduler::Instance;
 use crate::broken::Broken;
 use crate::faults::Mischief;
+use crate::leaders::is_unled;
 use crate::ledger::{Ledger, Moment};
 use crate::random::Random;
 use crate::worker::ProcessKey;
@@ -111,8 +112,6 @@ struct Parts {
     /// A promise did not hold.
     breach: Notify,
     data: TempDir,
-    /// Who leads in which role.
-    leaders: Arc<Mutex<BTreeMap<&'static str, u64>>>,
 }
 
 /// The handle that every task of a run has.
@@ -141,8 +140,7 @@ impl Stage {
             calm: false,
         };
         let urgent = (0..workers).map(|_| Notify::new()).collect();
-        let leaders = Arc::default();
-        Self(Arc::new(Parts { world: Mutex::new(world), urgent, breach: Notify::new(), data, leaders }))
+        Self(Arc::new(Parts { world: Mutex::new(world), urgent, breach: Notify::new(), data }))
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -151,10 +149,6 @@ impl Stage {
 
     pub(crate) fn urgent(&self, worker: usize) -> &Notify {
         &self.0.urgent[worker]
-    }
-
-    pub(crate) fn leaders(&self) -> &Arc<Mutex<BTreeMap<&'static str, u64>>> {
-        &self.0.leaders
     }
 
     pub(crate) fn data_dir(&self) -> &Path {
@@ -179,7 +173,16 @@ impl Stage {
             return None;
         }
         let now = world.now();
-        match world.ledger.apply(Moment { now, told }, commands) {
+        let (unled, refused) = (by.is_some() && commands.iter().any(is_unled), world.ledger.leaders.refused);
+        let applied = if unled {
+            Err(world.ledger.broken(now, "a pass was made under no leadership".to_owned()))
+        } else {
+            world.ledger.apply(Moment { now, told }, commands)
+        };
+        if world.ledger.leaders.refused > refused {
+            world.fault("pass of a former leader refused");
+        }
+        match applied {
             Ok(applied) => {
                 world.hand_out(&applied);
                 if !applied.wake.is_empty() {

@@ -4,15 +4,13 @@
 //! That last one is more than [`Store`] allows, and what a database does whose connection breaks in the wrong
 //! moment.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use muster_domain::Timestamp;
-use muster_store::{Applied, Command, Leadership, Query, Reply, Role, Store, StoreError, Wake};
+use muster_store::{Applied, Command, Query, Reply, Store, StoreError, Wake};
 use tokio::sync::mpsc;
 
 use super::stage::Stage;
@@ -136,22 +134,6 @@ impl Store for SimStore {
         .boxed()
     }
 
-    fn lead(&self, role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
-        async move {
-            self.reached("lead").await?;
-            let token = (self.instance as u64) << 32 | self.life;
-            let leaders = Arc::clone(self.stage.leaders());
-            let mut held = leaders.lock().unwrap_or_else(PoisonError::into_inner);
-            if held.contains_key(role.name()) {
-                return Ok(None);
-            }
-            held.insert(role.name(), token);
-            drop(held);
-            Ok(Some(Leadership::holding(Seat { leaders, role, token })))
-        }
-        .boxed()
-    }
-
     fn wakes(&self) -> BoxStream<'static, Wake> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut world = self.stage.world();
@@ -174,21 +156,5 @@ impl Store for SimStore {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
-    }
-}
-
-/// A role that is led until this is dropped.
-struct Seat {
-    leaders: Arc<Mutex<BTreeMap<&'static str, u64>>>,
-    role: Role,
-    token: u64,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut held = self.leaders.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.get(self.role.name()) == Some(&self.token) {
-            held.remove(self.role.name());
-        }
     }
 }

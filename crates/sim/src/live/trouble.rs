@@ -1,11 +1,11 @@
 //! What goes wrong in a live run besides messages and transactions: schedulers that crash or lose the store, clocks
 //! that are set, networks that fall apart, workers that are gone, and operators.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use muster_domain::{Job, JobId, Resources, Span, Status};
+use muster_domain::{Bid, Job, JobId, Resources, Role, Span, Status};
+use muster_store::Command;
 use tokio::time::Instant;
 
 use super::network::Message;
@@ -38,7 +38,7 @@ impl Stage {
                 6..12 => self.cut_from_store(),
                 12..18 => self.slow_down(),
                 18..23 => self.set_a_clock(),
-                23..27 => self.forget_a_leader(),
+                23..27 => self.take_over(),
                 27..35 => self.part(),
                 35..45 => self.lose_a_worker(),
                 45..60 => self.echo(),
@@ -125,10 +125,21 @@ impl Stage {
         world.instances[index].wrong.store(wrong * 1_000_000, Ordering::Relaxed);
     }
 
-    /// The lock of a leader is lost without a word: another one leads beside it for a while.
-    fn forget_a_leader(&self) {
-        self.world().fault("leadership lost unnoticed");
-        self.leaders().lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Somebody takes all leadership over, also while passes are under way, and does nothing with it.
+    fn take_over(&self) {
+        let lease = Span::from(self.world().pause(1, 4_000));
+        let now = {
+            let mut world = self.world();
+            world.fault("leadership taken over");
+            world.now()
+        };
+        // By a clock that is ahead of every lease.
+        let ahead = now + Span::from_secs(60);
+        let roles = Role::ALL.to_vec();
+        let bid = Bid { holder: "somebody else".into(), roles, lease };
+        self.commit(None, ahead, vec![Command::Lead(bid.clone())]);
+        // And lets it end by the right clock.
+        self.commit(None, now, vec![Command::Lead(bid)]);
     }
 
     /// Some workers cannot reach one or all schedulers.

@@ -18,6 +18,7 @@ pub mod gates;
 pub mod health;
 pub mod history;
 pub mod jobs;
+pub mod leadership;
 pub mod leases;
 pub mod lists;
 pub mod outlook;
@@ -82,6 +83,11 @@ macro_rules! compliance_suite {
                 references_within_a_batch, a_cycle_is_spelled_out, atomic_takes_all_or_none,
                 others_survive_a_refused_one, an_idempotency_key_returns_the_first_job,
                 order_of_a_batch_is_kept, impossible_needs_are_flagged, a_key_names_one_job_and_no_other,
+            }
+            leadership {
+                one_at_a_time_leads_until_its_lease_ends, an_expired_lease_that_nobody_took_is_renewed,
+                a_role_that_is_given_up_is_free_at_once, a_pass_under_a_term_that_is_over_changes_nothing,
+                others_in_the_batch_are_not_concerned,
             }
             leases {
                 a_stale_lease_changes_nothing, the_same_report_twice_is_harmless,

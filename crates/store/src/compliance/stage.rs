@@ -236,16 +236,21 @@ impl Stage {
     // Workers and sweeps.
 
     pub async fn register(&self, id: &str, resources: Resources, slots: Option<u32>) -> Worker {
-        let worker = Worker {
+        self.register_worker(Worker { resources, slots, ..self.new_worker(id) }).await
+    }
+
+    /// A worker that is not registered yet.
+    pub fn new_worker(&self, id: &str) -> Worker {
+        Worker {
             kept: None,
             ports: muster_domain::Ports::default(),
             id: WorkerId::new(id),
             exec_addr: String::new(),
-            resources,
+            resources: Resources::default(),
             tags: std::collections::BTreeSet::new(),
             devices: Vec::new(),
             labels: std::collections::BTreeMap::new(),
-            slots,
+            slots: None,
             hostname: None,
             version: None,
             status: WorkerStatus::Active,
@@ -253,8 +258,7 @@ impl Stage {
             registered_at: Timestamp::default(),
             assumed: false,
             health: muster_domain::Health::default(),
-        };
-        self.register_worker(worker).await
+        }
     }
 
     pub async fn register_worker(&self, worker: Worker) -> Worker {

@@ -13,6 +13,7 @@ mod gang_notes;
 mod gates;
 mod health;
 mod history;
+mod leadership;
 mod named;
 mod outlook;
 mod overview;
@@ -78,6 +79,24 @@ impl Answers {
 /// Applies a batch inside `tx` and answers each command. The backend commits afterwards; unless it succeeds in
 /// that, it must not use the roster again.
 pub async fn apply<T: Tx>(
+    tx: &mut T,
+    policies: &Policies,
+    roster: &mut Roster,
+    now: Timestamp,
+    commands: &[Command],
+) -> Result<Applied, StoreError> {
+    if !leadership::concerns(commands) {
+        return apply_admitted(tx, policies, roster, now, commands).await;
+    }
+    let admitted = leadership::admit(tx, now, commands).await?;
+    let applied = match admitted.commands.as_slice() {
+        [] => Applied::default(),
+        commands => apply_admitted(tx, policies, roster, now, commands).await?,
+    };
+    Ok(admitted.complete(applied))
+}
+
+async fn apply_admitted<T: Tx>(
     tx: &mut T,
     policies: &Policies,
     roster: &mut Roster,

@@ -71,6 +71,8 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Webhook(_)
             | Command::Remove(_)
             | Command::Plan(_)
+            | Command::Lead(_)
+            | Command::Led { .. }
             | Command::Secret { .. }
             | Command::Rank { .. }
             | Command::Sweep(_) => continue,

@@ -63,6 +63,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Webhook(_)
             | Command::Remove(_)
             | Command::Plan(_)
+            | Command::Lead(_)
+            | Command::Led { .. }
             | Command::Secret { .. }
             | Command::Rank { .. }
             | Command::Sweep(_) => {}

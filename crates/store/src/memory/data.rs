@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Phase, Queue, QueueName, Rule, RunTimes,
-    SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Phase, Queue, QueueName, Role,
+    Rule, RunTimes, SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
 /// The place of a pending job in its shape's queue.
@@ -50,6 +50,7 @@ pub(super) struct Data {
     /// When the last of all jobs ended that were removed.
     pub(super) removed: Option<Timestamp>,
     pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
+    pub(super) leader_leases: BTreeMap<Role, LeaderLease>,
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.
     pub(super) run_times: BTreeMap<String, (RunTimes, Timestamp)>,

@@ -21,7 +21,7 @@ use crate::command::{Applied, Command, Wake};
 use crate::engine::{self, Policies, Roster};
 use crate::error::StoreError;
 use crate::query::{Query, Reply};
-use crate::store::{Leadership, Role, Store};
+use crate::store::Store;
 use data::Data;
 
 /// Everything in memory; gone with the process.
@@ -72,10 +72,6 @@ impl Store for MemoryStore {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async { Ok(()) }.boxed()
-    }
-
-    fn lead(&self, _role: Role) -> BoxFuture<'_, Result<Option<Leadership>, StoreError>> {
-        async { Ok(Some(Leadership::holding(()))) }.boxed()
     }
 
     fn wakes(&self) -> BoxStream<'static, Wake> {

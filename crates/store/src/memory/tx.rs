@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, Queue, QueueName, Rule, RunTimes, SetId,
-    Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId, WorkerStatus,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, Rule,
+    RunTimes, SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId, WorkerStatus,
 };
 
 use super::data::{Data, queue_key};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
-use crate::tx::{Apart, Changed, Edge, HeldJob, Oldest, Tx, Usage, WaitingGang};
+use crate::tx::{Apart, Changed, Edge, HeldJob, LeaseLock, Oldest, Tx, Usage, WaitingGang};
 use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
@@ -28,6 +28,11 @@ fn matches(job: &Job, filter: &JobFilter) -> bool {
         && filter.tag.as_ref().is_none_or(|tag| job.spec.tags.contains(tag))
         && filter.worker.as_ref().is_none_or(|worker| job.worker().or(job.ran_on.as_ref()) == Some(worker))
         && filter.since.is_none_or(|since| job.created_at >= since)
+}
+
+fn leases(data: &Data, roles: &[Role]) -> Vec<LeaderLease> {
+    let stored = |role: &Role| data.leader_leases.get(role).cloned();
+    roles.iter().map(|role| stored(role).unwrap_or_else(|| LeaderLease::vacant(*role))).collect()
 }
 
 impl Tx for Data {
@@ -408,6 +413,19 @@ impl Tx for Data {
         for series in old {
             self.run_times.remove(&series);
         }
+        Ok(())
+    }
+
+    async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>> {
+        Ok(leases(self, &Role::ALL))
+    }
+
+    async fn lock_leader_leases(&mut self, roles: &[Role], _lock: LeaseLock) -> Done<Vec<LeaderLease>> {
+        Ok(leases(self, roles))
+    }
+
+    async fn put_leader_leases(&mut self, leases: &[LeaderLease]) -> Done<()> {
+        self.leader_leases.extend(leases.iter().map(|lease| (lease.role, lease.clone())));
         Ok(())
     }
 
