@@ -10,7 +10,8 @@ use muster_domain::{
 };
 use rusqlite::{Connection, StatementStatus};
 
-use crate::row::{INSERT_JOB, REWRITE_JOB, UPDATE_JOB, insert_job, update_job};
+use crate::extent::{Extent, Mark};
+use crate::row::{END_JOB, INSERT_JOB, REWRITE_JOB, RUN_JOB, UPDATE_JOB, insert_job, update_job, update_sql};
 use crate::{connection, migrations};
 
 fn empty_store(dir: &tempfile::TempDir) -> Connection {
@@ -34,7 +35,7 @@ fn instructions(connection: &Connection, sql: &str) -> Vec<String> {
 fn no_index_builds_a_table_when_a_job_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let connection = empty_store(&dir);
-    for sql in [INSERT_JOB, UPDATE_JOB, REWRITE_JOB] {
+    for sql in [INSERT_JOB, RUN_JOB, END_JOB, UPDATE_JOB, REWRITE_JOB] {
         let found = instructions(&connection, sql);
         assert!(found.len() > 20, "{sql}: {found:?}");
         assert!(!found.contains(&"OpenEphemeral".to_owned()), "{sql}");
@@ -59,18 +60,24 @@ fn writing_a_job_takes_few_steps() {
     let mut insert = connection.prepare(INSERT_JOB).unwrap();
     insert_job(&mut insert, &job).unwrap();
     let mut steps = vec![insert.reset_status(StatementStatus::VmStep)];
-    let mut update = connection.prepare(UPDATE_JOB).unwrap();
+    let steps_of = |before: &Job, after: &Job, expected| {
+        let extent = Extent::between(Some(&Mark::of(before)), &Mark::of(after));
+        assert_eq!(extent, expected);
+        let mut update = connection.prepare(update_sql(extent)).unwrap();
+        update_job(&mut update, extent, after).unwrap();
+        update.reset_status(StatementStatus::VmStep)
+    };
+    let before = job.clone();
     let claim =
         Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None, prepares: false };
     transition(&mut job, &claim, at(2)).unwrap();
-    update_job(&mut update, &job).unwrap();
-    steps.push(update.reset_status(StatementStatus::VmStep));
+    steps.push(steps_of(&before, &job, Extent::Run));
+    let before = job.clone();
     let caller = Caller { lease: Some(job.lease), worker: None };
     let exit = Exit { code: Some(0), signal: None };
     let done = Trigger::Report { caller, kind: ReportKind::Done, exit, message: None, outputs: None };
     transition(&mut job, &done, at(3)).unwrap();
-    update_job(&mut update, &job).unwrap();
-    steps.push(update.reset_status(StatementStatus::VmStep));
-    let bounds = [185, 213, 203];
+    steps.push(steps_of(&before, &job, Extent::End));
+    let bounds = [185, 160, 181];
     assert!(steps.iter().zip(bounds).all(|(steps, bound)| *steps <= bound), "submit, claim, done: {steps:?}");
 }

@@ -1,11 +1,15 @@
 //! Jobs by id, their dependencies and their checkpoints.
 
+use std::collections::HashMap;
+
 use muster_domain::{Job, JobId, Rule};
 use muster_store::Edge;
+use muster_store::row::JobRow;
 use rusqlite::params;
 
-use crate::error::{corrupt, during};
-use crate::row::{self, INSERT_JOB, JOB_COLUMNS, REWRITE_JOB, UPDATE_JOB, id_bytes};
+use crate::error::{corrupt, during, failed};
+use crate::extent::{Extent, Mark};
+use crate::row::{self, INSERT_JOB, JOB_COLUMNS, REWRITE_JOB, id_bytes};
 use crate::tx::{Done, SqliteTx};
 
 impl SqliteTx<'_> {
@@ -17,14 +21,20 @@ impl SqliteTx<'_> {
         Ok(jobs)
     }
 
-    pub(crate) fn rewrite(&self, jobs: &[Job]) -> Done<()> {
+    pub(crate) fn rewrite(&mut self, jobs: &[Job]) -> Done<()> {
         let mut statement = self.statement("rewrite jobs", REWRITE_JOB)?;
-        jobs.iter().try_for_each(|job| row::rewrite_job(&mut statement, job))
+        for job in jobs {
+            row::rewrite_job(&mut statement, job)?;
+            // It names less than an update would: what is stored of the rest is not known any more.
+            self.unmark(job.id);
+        }
+        Ok(())
     }
 
     pub(crate) fn remember_all(&mut self, jobs: &[Job]) {
         for job in jobs {
             self.remember(job.id, job.seq as i64);
+            self.mark(job.id, Mark::of(job));
         }
     }
 
@@ -35,13 +45,46 @@ impl SqliteTx<'_> {
             job.seq = seq as u64;
             row::insert_job(&mut statement, job)?;
             self.remember(job.id, seq);
+            self.mark(job.id, Mark::of(job));
         }
         Ok(())
     }
 
     pub(crate) fn write_jobs(&mut self, jobs: &[Job]) -> Done<()> {
-        let mut statement = self.statement("update jobs", UPDATE_JOB)?;
-        jobs.iter().try_for_each(|job| row::update_job(&mut statement, job))
+        let marked: Vec<(&Job, Mark)> = jobs.iter().map(|job| (job, Mark::of(job))).collect();
+        let extents: Vec<Extent> =
+            marked.iter().map(|(job, mark)| Extent::between(self.stored(job.id), mark)).collect();
+        for extent in Extent::EACH {
+            let mut these = marked.iter().zip(&extents).filter(|(_, own)| **own == extent).peekable();
+            if these.peek().is_none() {
+                continue;
+            }
+            let mut statement = self.statement("update jobs", row::update_sql(extent))?;
+            for ((job, mark), _) in these {
+                row::update_job(&mut statement, extent, job)?;
+                self.mark(job.id, *mark);
+            }
+        }
+        if cfg!(debug_assertions) { self.compare_with_stored(jobs) } else { Ok(()) }
+    }
+
+    /// An error when something is stored of a job that an update left out and that is not so.
+    fn compare_with_stored(&mut self, jobs: &[Job]) -> Done<()> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        // What follows from an edit is written apart, and perhaps later.
+        let facts = |job: &Job| -> Done<JobRow> {
+            Ok(JobRow { priority: 0, shape: 0, alarm_at: None, ..JobRow::changing(job)? })
+        };
+        let stored = self.select_jobs(&ids)?;
+        let stored: HashMap<JobId, JobRow> =
+            stored.iter().map(|job| Ok((job.id, facts(job)?))).collect::<Done<_>>()?;
+        for job in jobs {
+            let (own, found) = (facts(job)?, stored.get(&job.id));
+            if found != Some(&own) {
+                return Err(failed("compare what was written", format!("{own:?} is stored as {found:?}")));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn remove_jobs(&mut self, ids: &[JobId]) -> Done<()> {

@@ -10,6 +10,7 @@ mod connection;
 mod cost_tests;
 mod error;
 mod events;
+mod extent;
 mod gangs;
 mod gates;
 mod held;

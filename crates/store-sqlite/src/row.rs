@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::error::{corrupt, during, failed};
+use crate::extent::Extent;
 
 /// The columns of a job, in the order in which [`read_job`] takes them. Prefixed, so that joins can use it.
 pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.priority, jobs.shape, \
@@ -35,7 +36,16 @@ pub(crate) const INSERT_JOB: &str = "INSERT INTO jobs (seq, id, status, priority
     ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, \
     ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42)";
 
-/// Names only what may change, so that indexes on the rest are left alone.
+pub(crate) const RUN_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, ready_at = ?5, \
+    started_at = ?6, last_heartbeat = ?7, sign_at = ?8, worker_id = ?9, extra = ?10, rank = ?11, served = ?12, \
+    waited = ?13 WHERE seq = ?1";
+
+pub(crate) const END_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, ready_at = ?5, \
+    started_at = ?6, last_heartbeat = ?7, sign_at = ?8, worker_id = ?9, extra = ?10, rank = ?11, served = ?12, \
+    waited = ?13, done_at = ?14, closed_lease = ?15, closed_by = ?16, exit_code = ?17, exit_signal = ?18 \
+    WHERE seq = ?1";
+
+/// Names all that may change; indexes on the rest are left alone.
 pub(crate) const UPDATE_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, \
     preemption_epoch = ?5, reservation_epoch = ?6, ready_at = ?7, started_at = ?8, last_heartbeat = ?9, \
     sign_at = ?10, reserved_at = ?11, drain_started_at = ?12, done_at = ?13, waiting_on = ?14, \
@@ -100,10 +110,72 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
     inserted.map(|_| ()).map_err(during("insert jobs"))
 }
 
-/// Writes what may change of a job; an error when there is no such job.
-pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(), StoreError> {
-    let row = JobRow::try_from(job)?;
-    let updated = statement.execute(params![
+/// The statement that names so many columns.
+pub(crate) const fn update_sql(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Run => RUN_JOB,
+        Extent::End => END_JOB,
+        Extent::All => UPDATE_JOB,
+    }
+}
+
+/// Writes that much of a job with the statement for it; an error when there is no such job.
+pub(crate) fn update_job(statement: &mut Statement<'_>, extent: Extent, job: &Job) -> Result<(), StoreError> {
+    let row = JobRow::changing(job)?;
+    let updated = match extent {
+        Extent::Run => write_run(statement, &row),
+        Extent::End => write_end(statement, &row),
+        Extent::All => write_all(statement, &row),
+    };
+    match updated.map_err(during("update jobs"))? {
+        1 => Ok(()),
+        _ => Err(failed("update jobs", format!("{} is not stored", job.id))),
+    }
+}
+
+fn write_run(statement: &mut Statement<'_>, row: &JobRow) -> Result<usize, rusqlite::Error> {
+    statement.execute(params![
+        row.seq,
+        row.status.as_str(),
+        row.attempts,
+        row.lease,
+        row.ready_at,
+        row.started_at,
+        row.last_heartbeat,
+        row.sign_at,
+        row.worker_id,
+        row.extra,
+        row.rank,
+        row.served,
+        row.waited,
+    ])
+}
+
+fn write_end(statement: &mut Statement<'_>, row: &JobRow) -> Result<usize, rusqlite::Error> {
+    statement.execute(params![
+        row.seq,
+        row.status.as_str(),
+        row.attempts,
+        row.lease,
+        row.ready_at,
+        row.started_at,
+        row.last_heartbeat,
+        row.sign_at,
+        row.worker_id,
+        row.extra,
+        row.rank,
+        row.served,
+        row.waited,
+        row.done_at,
+        row.closed_lease,
+        row.closed_by,
+        row.exit_code,
+        row.exit_signal,
+    ])
+}
+
+fn write_all(statement: &mut Statement<'_>, row: &JobRow) -> Result<usize, rusqlite::Error> {
+    statement.execute(params![
         row.seq,
         row.status.as_str(),
         row.attempts,
@@ -131,11 +203,7 @@ pub(crate) fn update_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.served,
         row.waited,
         row.pinned,
-    ]);
-    match updated.map_err(during("update jobs"))? {
-        1 => Ok(()),
-        _ => Err(failed("update jobs", format!("{} is not stored", job.id))),
-    }
+    ])
 }
 
 /// Writes what an edit changes.

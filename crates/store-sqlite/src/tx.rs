@@ -15,6 +15,7 @@ use muster_store::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 use crate::error::{during, failed};
+use crate::extent::Mark;
 use crate::row::id_bytes;
 
 pub(crate) type Done<T> = Result<T, StoreError>;
@@ -34,6 +35,8 @@ pub(crate) struct SqliteTx<'c> {
     sets: Number,
     /// Numbers of the jobs that this transaction has seen; other tables refer to jobs by number.
     seqs: HashMap<JobId, i64>,
+    /// What is stored of the jobs that this transaction has read or written.
+    marks: HashMap<JobId, Mark>,
 }
 
 impl<'c> SqliteTx<'c> {
@@ -45,6 +48,7 @@ impl<'c> SqliteTx<'c> {
             events: Number::default(),
             sets: Number::default(),
             seqs: HashMap::new(),
+            marks: HashMap::new(),
         }
     }
 
@@ -101,6 +105,20 @@ impl<'c> SqliteTx<'c> {
 
     pub(crate) fn forget(&mut self, id: JobId) {
         self.seqs.remove(&id);
+        self.unmark(id);
+    }
+
+    pub(crate) fn mark(&mut self, id: JobId, stored: Mark) {
+        self.marks.insert(id, stored);
+    }
+
+    pub(crate) fn unmark(&mut self, id: JobId) {
+        self.marks.remove(&id);
+    }
+
+    /// What is known to be stored of a job.
+    pub(crate) fn stored(&self, id: JobId) -> Option<&Mark> {
+        self.marks.get(&id)
     }
 
     /// The number of a stored job.

@@ -279,10 +279,9 @@ fn json<T: serde::Serialize>(job: &Job, part: &str, value: &T) -> Result<String,
     })
 }
 
-impl TryFrom<&Job> for JobRow {
-    type Error = StoreError;
-
-    fn try_from(job: &Job) -> Result<Self, StoreError> {
+impl JobRow {
+    /// What an update writes. The columns that never change are left empty: to make them up costs more than the rest.
+    pub fn changing(job: &Job) -> Result<Self, StoreError> {
         let reason = match &job.phase {
             Phase::Failed { reason, .. } | Phase::Cancelled { reason, .. } => {
                 Some(json(job, "reason", reason)?)
@@ -305,8 +304,8 @@ impl TryFrom<&Job> for JobRow {
             status: job.status(),
             priority: job.spec.priority,
             shape: job.shape.0,
-            queue: job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()),
-            name: job.spec.name.clone(),
+            queue: None,
+            name: None,
             worker_id: job.worker().or(job.ran_on.as_ref()).map(|worker| worker.as_str().to_owned()),
             attempts: job.attempts as i32,
             lease: job.lease.0 as i64,
@@ -315,11 +314,11 @@ impl TryFrom<&Job> for JobRow {
             waiting_on,
             alarm_at: micros(job.alarm()),
             extra: Extra::of(job)?,
-            unique_key: job.spec.unique.as_ref().map(|unique| unique.key.clone()),
-            set_id: job.member.as_ref().map(|member| member.set.as_uuid()),
-            step: job.member.as_ref().and_then(|member| member.step.as_deref().map(str::to_owned)),
-            set_index: job.member.as_ref().and_then(|member| member.index).map(|index| index as i32),
-            concurrency_key: job.spec.concurrency.as_ref().map(|limit| limit.key.clone()),
+            unique_key: None,
+            set_id: None,
+            step: None,
+            set_index: None,
+            concurrency_key: None,
             created_at: job.created_at.as_micros(),
             ready_at: job.ready_at.as_micros(),
             started_at: micros(job.started_at),
@@ -334,14 +333,36 @@ impl TryFrom<&Job> for JobRow {
             preemption_epoch: job.preemption_epoch as i32,
             reservation_epoch: job.reservation_epoch as i32,
             checkpoint_bytes: job.checkpoint_bytes.map(|bytes| bytes as i64),
-            idempotency_key: job.spec.idempotency_key.clone(),
-            gang_id: job.spec.gang.as_ref().map(|gang| gang.id.to_string()),
-            gang_index: job.spec.gang.as_ref().map(|gang| gang.index as i32),
+            idempotency_key: None,
+            gang_id: None,
+            gang_index: None,
             rank: job.rank,
             served: job.served.as_micros() as i64,
             waited: job.waited.as_micros() as i64,
             pinned: job.pinned,
-            spec: json(job, "spec", job.spec.as_ref())?,
+            spec: String::new(),
+        })
+    }
+}
+
+impl TryFrom<&Job> for JobRow {
+    type Error = StoreError;
+
+    fn try_from(job: &Job) -> Result<Self, StoreError> {
+        let (spec, member) = (job.spec.as_ref(), job.member.as_ref());
+        Ok(Self {
+            queue: spec.queue.as_ref().map(|queue| queue.as_str().to_owned()),
+            name: spec.name.clone(),
+            unique_key: spec.unique.as_ref().map(|unique| unique.key.clone()),
+            set_id: member.map(|member| member.set.as_uuid()),
+            step: member.and_then(|member| member.step.as_deref().map(str::to_owned)),
+            set_index: member.and_then(|member| member.index).map(|index| index as i32),
+            concurrency_key: spec.concurrency.as_ref().map(|limit| limit.key.clone()),
+            idempotency_key: spec.idempotency_key.clone(),
+            gang_id: spec.gang.as_ref().map(|gang| gang.id.to_string()),
+            gang_index: spec.gang.as_ref().map(|gang| gang.index as i32),
+            spec: json(job, "spec", spec)?,
+            ..Self::changing(job)?
         })
     }
 }

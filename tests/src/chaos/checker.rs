@@ -143,16 +143,23 @@ fn false_ends(
         let later = of_job().any(|entry| entry.lease > lease);
         let expected = if submitted.fails { "failed" } else { "done" };
         if job["status"] != expected {
-            offences.push(format!("{expected} was expected: {job}"));
+            offences.push(format!("{expected} was expected: {}", brief(job)));
         }
         if job["status"] == "done" && !ended {
-            offences.push(format!("done, yet its last lease never ran to the end: {job}"));
+            offences.push(format!("done, yet its last lease never ran to the end: {}", brief(job)));
         }
         if later {
-            offences.push(format!("ran under a later lease than the store knows: {job}"));
+            offences.push(format!("ran under a later lease than the store knows: {}", brief(job)));
         }
     }
     offences
+}
+
+/// What a job is recognised and judged by.
+fn brief(job: &Value) -> String {
+    let facts =
+        ["id", "name", "status", "reason", "exit_code", "attempts", "lease", "gang_id", "reservation_epoch"];
+    facts.map(|fact| format!("{fact} {}", job[fact])).join(", ")
 }
 
 /// No job started before what it depends on had ended.
