@@ -1,6 +1,8 @@
 //! The rules of gangs for any sequence of triggers: whatever comes in whatever order, no gang is torn, epochs
 //! only grow, and only those who caused a stop pay for it.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::sync::Arc;
 
 use muster_domain::lifecycle::{lapse, reserve};
