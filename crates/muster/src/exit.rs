@@ -7,6 +7,8 @@ pub(crate) const OK: u8 = 0;
 pub(crate) const FAILURE: u8 = 1;
 /// Wrong arguments or configuration.
 pub(crate) const USAGE: u8 = 2;
+/// All went well, but something of the output that was to be shown is gone.
+pub(crate) const INCOMPLETE: u8 = 123;
 /// Time ran out: that of `wait --timeout`, or that of the job; what timeout(1) exits with.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// The job failed without an exit code: it could not be started, its worker was lost, a dependency failed.
@@ -22,7 +24,7 @@ pub(crate) const BROKEN_PIPE: u8 = 141;
 const SIGNAL_BASE: i32 = 128;
 
 /// The documented codes, for the reference page.
-pub(crate) const DOCUMENTED: [(&str, &str); 10] = [
+pub(crate) const DOCUMENTED: [(&str, &str); 11] = [
     ("0", "Success. `run` and `wait`: every job is done."),
     ("1", "Failure: the scheduler refused, was not reached, or something else went wrong."),
     ("2", "Wrong arguments or configuration."),
@@ -31,6 +33,10 @@ pub(crate) const DOCUMENTED: [(&str, &str); 10] = [
         "`run` and `wait`: the exit code of the job (of the first that failed; of a gang, of the task that failed first).",
     ),
     ("128+S", "`run` and `wait`: the job was ended by signal S."),
+    (
+        "123",
+        "`run` and `logs -f`: a part of the output is missing; standard error says which. `run`: the job itself is done.",
+    ),
     (
         "124",
         "`run` and `wait`: the job ran longer than its timeout, or its deadline passed. `wait --timeout`: the time ran out before the jobs ended.",
@@ -79,6 +85,11 @@ pub(crate) fn of_job(job: &Job) -> u8 {
     }
 }
 
+/// What those who show output exit with. A failure says more than output that is missing.
+pub(crate) fn of_shown(code: u8, incomplete: bool) -> u8 {
+    if code == OK && incomplete { INCOMPLETE } else { code }
+}
+
 /// Whether the job failed because of its timeout or its deadline.
 pub(crate) fn ran_out_of_time(job: &Job) -> bool {
     matches!(job.reason.as_deref(), Some("timeout" | "deadline passed"))
@@ -111,6 +122,11 @@ mod tests {
         assert_eq!(of_job(&job(r#""reason":"timeout","exit_code":0"#)), TIMED_OUT);
         assert_eq!(of_job(&job(r#""reason":"deadline passed""#)), TIMED_OUT);
         assert_eq!(of_job(&job(r#""reason":"exit code 3","exit_code":3"#)), 3);
+    }
+
+    #[test]
+    fn missing_output_shows_unless_something_else_failed() {
+        assert_eq!([of_shown(OK, false), of_shown(OK, true), of_shown(3, true)], [OK, INCOMPLETE, 3]);
     }
 
     #[test]

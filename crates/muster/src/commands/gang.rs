@@ -8,7 +8,7 @@ use super::run::{Watched, watch};
 use super::wait;
 use crate::args::SubmitArgs;
 use crate::exit;
-use crate::follow::{EndedGang, GangFollower, Part, Rank, RankSink, Streams, follow_gang};
+use crate::follow::{EndedGang, FollowedGang, GangFollower, Part, Rank, RankSink, Streams, follow_gang};
 use crate::gang::{Round, exit_code, reason, rounds};
 use crate::job_request;
 use crate::output::{GangDocument, json, note};
@@ -66,18 +66,19 @@ pub(crate) async fn run(
     }
     tell(&gang);
     let following = tokio::spawn(follow_gang(follower(client, &gang, settings)));
-    let (ended, by_us) = match watch(following, client, &gang.gang_id, signals).await? {
+    let (followed, by_us) = match watch(following, client, &gang.gang_id, signals).await? {
         Watched::Ended { result, cancelled } => (result, cancelled),
         Watched::Left(code) => return Ok(code),
     };
-    let EndedGang { tasks, events } = &*ended;
+    let FollowedGang { ended, incomplete } = *followed;
+    let EndedGang { tasks, events } = &ended;
     if settings.screen.json {
         json::line(&End { gang: GangDocument::new(&gang.gang_id, tasks, events) })?;
     }
     if !by_us {
         tell_end(&ended);
     }
-    Ok(exit_code(tasks, events))
+    Ok(exit::of_shown(exit_code(tasks, events), incomplete))
 }
 
 fn follower(client: &Client, gang: &GangSubmitted, settings: &Settings) -> GangFollower {

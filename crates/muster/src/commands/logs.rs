@@ -56,7 +56,9 @@ async fn of_job(
         let until_start = (job.attempts == 0).then(|| tell_waiting(&client, &id, &args.job));
         let first_attempt = job.attempts.max(1);
         let following = follow(Follower { client, query, first_attempt, sink });
-        let code = unless_left(async { following.await.map(|_| exit::OK) }).await?;
+        let code =
+            unless_left(async { following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete)) })
+                .await?;
         drop(until_start);
         return Ok(code);
     }
@@ -65,7 +67,7 @@ async fn of_job(
         return Ok(exit::OK);
     }
     copy(&client, &mut query, &mut sink).await?;
-    Ok(exit::OK)
+    Ok(exit::of_shown(exit::OK, args.follow && sink.is_incomplete()))
 }
 
 /// To the end of the following, or of the patience of whoever looks.
@@ -107,7 +109,9 @@ async fn of_gang(
         let part = if started { Part::Both } else { Part::Coming };
         let ranks = ranks(&chosen);
         let following = follow_gang(GangFollower { client, gang_id: id, first_task, ranks, sink, part });
-        let code = unless_left(async { following.await.map(|_| exit::OK) }).await?;
+        let code =
+            unless_left(async { following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete)) })
+                .await?;
         drop(until_start);
         return Ok(code);
     }
@@ -117,7 +121,7 @@ async fn of_gang(
     }
     let run: Vec<&Job> = chosen.into_iter().filter(|task| task.lease > 0).collect();
     copy_ranks(&client, ranks(&run), Part::Past, &mut sink).await?;
-    Ok(exit::OK)
+    Ok(exit::of_shown(exit::OK, args.follow && sink.is_incomplete()))
 }
 
 /// Says what the job waits for, on a terminal for as long as it does.

@@ -13,7 +13,7 @@ use crate::args::RunArgs;
 use crate::embedded::{self, Embedded};
 use crate::exit;
 use crate::failure::is_broken_pipe;
-use crate::follow::{Follower, Sink, Streams, follow};
+use crate::follow::{Followed, Follower, Sink, Streams, follow};
 use crate::job_reference::GANG_PREFIX;
 use crate::job_request;
 use crate::output::{after_key, note, status};
@@ -104,15 +104,16 @@ async fn run_on(
     let query = LogQuery { job_id: job.id.clone(), from_lease: Some(0), follow: true, ..LogQuery::default() };
     let follower = Follower { client: client.clone(), query, first_attempt: 1, sink };
     let following = tokio::spawn(follow(follower));
-    let (ended, by_us) = match watch(following, &client, &job.id, signals).await? {
+    let (followed, by_us) = match watch(following, &client, &job.id, signals).await? {
         Watched::Ended { result, cancelled } => (result, cancelled),
         Watched::Left(code) => return Ok(code),
     };
+    let Followed { job: ended, incomplete } = *followed;
     sink.end(&ended)?;
     if !by_us {
         tell_end(&ended);
     }
-    Ok(exit::of_job(&ended))
+    Ok(exit::of_shown(exit::of_job(&ended), incomplete))
 }
 
 /// What became of what was watched.

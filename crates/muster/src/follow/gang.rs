@@ -35,8 +35,16 @@ pub(crate) struct EndedGang {
     pub(crate) events: Vec<Event>,
 }
 
+/// A gang that was followed to its end.
+#[derive(Debug)]
+pub(crate) struct FollowedGang {
+    pub(crate) ended: EndedGang,
+    /// Something of its output was missing.
+    pub(crate) incomplete: bool,
+}
+
 /// Prints the output of all wanted tasks and says what happens to the rounds; returns when the output has ended.
-pub(crate) async fn follow_gang(follower: GangFollower) -> anyhow::Result<EndedGang> {
+pub(crate) async fn follow_gang(follower: GangFollower) -> anyhow::Result<FollowedGang> {
     let GangFollower { client, gang_id, first_task, ranks, mut sink, part } = follower;
     let mut story = Story { narrator: Narrator::default(), after: 0, silent: sink.is_json() };
     if part != Part::Coming {
@@ -46,18 +54,20 @@ pub(crate) async fn follow_gang(follower: GangFollower) -> anyhow::Result<EndedG
     // A set, so that it ends with this.
     let mut copying = JoinSet::new();
     let reader = client.clone();
-    copying.spawn(async move { copy_ranks(&reader, ranks, part, &mut sink).await });
-    loop {
+    copying.spawn(async move {
+        copy_ranks(&reader, ranks, part, &mut sink).await?;
+        anyhow::Ok(sink.is_incomplete())
+    });
+    let incomplete = loop {
         tokio::select! {
             copied = copying.join_next() => {
-                copied.transpose()?.transpose()?;
-                break;
+                break copied.transpose()?.transpose()?.unwrap_or_default();
             }
             () = bell.rung(story.after) => story.go_on(&client, &gang_id, true).await,
         }
-    }
+    };
     story.go_on(&client, &gang_id, true).await;
-    ended_gang(&client, &gang_id).await
+    Ok(FollowedGang { ended: ended_gang(&client, &gang_id).await?, incomplete })
 }
 
 /// The gang as it is, with all that happened to it; a scheduler that restarts is waited for.

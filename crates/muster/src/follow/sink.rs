@@ -1,4 +1,7 @@
 //! Where the output of a job goes: each stream to ours of the same name, or all as lines of JSON.
+//!
+//! Guarantee: standard output gets the bytes of the job and nothing else. What is missing is said on standard
+//! error, and remembered for the exit code.
 
 use std::io::{self, Write};
 
@@ -37,6 +40,8 @@ pub(crate) struct Sink {
     timestamps: bool,
     /// Whether the last piece of each stream ended within a line.
     within: [bool; 2],
+    /// Whether something was missing.
+    incomplete: bool,
 }
 
 /// A task of a gang that wrote something.
@@ -78,15 +83,28 @@ struct End<'a> {
 
 impl Sink {
     pub(crate) fn new(streams: Streams, screen: Screen, timestamps: bool) -> Self {
-        Self { streams, json: screen.json, zone: screen.zone, timestamps, within: [false; 2] }
+        Self {
+            streams,
+            json: screen.json,
+            zone: screen.zone,
+            timestamps,
+            within: [false; 2],
+            incomplete: false,
+        }
     }
 
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
+    /// Whether something was missing of what was to be written.
+    pub(crate) fn is_incomplete(self) -> bool {
+        self.incomplete
+    }
+
     /// Writes an item at once. It may block as long as the reader does.
     pub(crate) fn write(&mut self, item: &LogItem) -> io::Result<()> {
+        self.incomplete |= matches!(item, LogItem::Gap(_));
         match item {
             item if self.json => as_json(item, None),
             LogItem::Output { stream, at, bytes, .. } => {
@@ -99,8 +117,11 @@ impl Sink {
                 self.put(*stream, bytes)
             }
             LogItem::Gap(gap) => {
-                let within = std::mem::take(&mut self.within[index(gap.stream)]);
-                self.put(gap.stream, marker(gap, within).as_bytes())
+                // After a gap nobody knows where a line begins.
+                self.within[index(gap.stream)] = false;
+                let within = self.streams == Streams::Both
+                    && std::mem::take(&mut self.within[index(LogStream::Stderr)]);
+                put_marker(marker(gap, within).as_bytes())
             }
             LogItem::End => Ok(()),
         }
@@ -118,14 +139,21 @@ impl Sink {
 
 /// Writes to our stream of the same name; the only one that is wanted goes to standard output.
 pub(super) fn put(streams: Streams, stream: LogStream, bytes: &[u8]) -> io::Result<()> {
-    fn write(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
-        out.write_all(bytes).and_then(|()| out.flush())
-    }
     status::clear();
     if stream == LogStream::Stderr && streams == Streams::Both {
-        return write(io::stderr().lock(), bytes);
+        return write_all(io::stderr().lock(), bytes);
     }
-    write(io::stdout().lock(), bytes)
+    write_all(io::stdout().lock(), bytes)
+}
+
+/// Says what is missing. Whoever reads standard output as data must not find it there.
+pub(super) fn put_marker(bytes: &[u8]) -> io::Result<()> {
+    status::clear();
+    write_all(io::stderr().lock(), bytes)
+}
+
+fn write_all(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 /// One line of JSON for an item, with who wrote it when there are several.
@@ -162,14 +190,18 @@ fn stamped(bytes: &[u8], at: Option<&str>, within: bool) -> Vec<u8> {
     out
 }
 
-/// What stands where something is missing, on a line of its own.
+/// Says what is missing and where, on a line of its own.
 pub(super) fn marker(gap: &LogGap, within: bool) -> String {
     let why = match gap.cause {
         LogGapCause::Dropped => "dropped, the output is longer than the limit",
         LogGapCause::Expired => "removed, they were too old or took too much space",
     };
     let before = if within { "\n" } else { "" };
-    format!("{before}[muster: {} bytes of output are missing here: {why}]\n", gap.bytes)
+    let stream = ["stdout", "stderr"][index(gap.stream)];
+    format!(
+        "{before}[muster: {} bytes of {stream} are missing from byte {} on: {why}]\n",
+        gap.bytes, gap.offset
+    )
 }
 
 #[cfg(test)]
@@ -199,8 +231,7 @@ mod tests {
             bytes: 7,
             cause: LogGapCause::Dropped,
         };
-        let line =
-            "[muster: 7 bytes of output are missing here: dropped, the output is longer than the limit]\n";
+        let line = "[muster: 7 bytes of stdout are missing from byte 5 on: dropped, the output is longer than the limit]\n";
         assert_eq!(marker(&gap, false), line);
         assert_eq!(marker(&gap, true), format!("\n{line}"));
     }

@@ -20,11 +20,22 @@ pub(crate) struct Follower {
     pub(crate) sink: Sink,
 }
 
+/// A job that was followed to its end.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) job: Job,
+    /// Something of its output was missing.
+    pub(crate) incomplete: bool,
+}
+
 /// Prints the output of every attempt; returns the job as it ended.
-pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Job> {
+pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Followed> {
     let (client, mut query, mut sink) = (follower.client.clone(), follower.query.clone(), follower.sink);
-    let copying = tokio::spawn(async move { copy(&client, &mut query, &mut sink).await });
-    let mut progress = Progress { after: 0, ended: false, copying: Some(copying) };
+    let copying = tokio::spawn(async move {
+        copy(&client, &mut query, &mut sink).await?;
+        anyhow::Ok(sink.is_incomplete())
+    });
+    let mut progress = Progress { after: 0, ended: false, incomplete: false, copying: Some(copying) };
     let mut patience = Patience::default();
     let id = follower.query.job_id.as_str();
     while !progress.is_over() {
@@ -40,7 +51,7 @@ pub(crate) async fn follow(follower: Follower) -> anyhow::Result<Job> {
     }
     loop {
         match follower.client.job(id).await {
-            Ok(job) => return Ok(job),
+            Ok(job) => return Ok(Followed { job, incomplete: progress.incomplete }),
             Err(error) => patience.bear(error).await?,
         }
     }
@@ -51,7 +62,9 @@ struct Progress {
     after: u64,
     /// The last event was seen.
     ended: bool,
-    copying: Option<JoinHandle<anyhow::Result<()>>>,
+    /// Something of the output was missing.
+    incomplete: bool,
+    copying: Option<JoinHandle<anyhow::Result<bool>>>,
 }
 
 impl Progress {
@@ -67,7 +80,7 @@ impl Progress {
                 event = events.next(), if !self.ended => event,
                 copied = over(&mut self.copying) => {
                     self.copying = None;
-                    copied?;
+                    self.incomplete = copied?;
                     continue;
                 }
             };
@@ -97,7 +110,7 @@ impl Drop for Progress {
 }
 
 /// The end of the copy; never, when there is none.
-async fn over(copying: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
+async fn over(copying: &mut Option<JoinHandle<anyhow::Result<bool>>>) -> anyhow::Result<bool> {
     match copying {
         Some(copying) => copying.await?,
         None => std::future::pending().await,

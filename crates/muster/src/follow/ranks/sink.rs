@@ -7,7 +7,7 @@ use muster_client::LogItem;
 use muster_protocol::LogStream;
 
 use super::{Rank, Writes};
-use crate::follow::sink::{Streams, Writer, as_json, marker, put};
+use crate::follow::sink::{Streams, Writer, as_json, marker, put, put_marker};
 use crate::output::Screen;
 use crate::zone::Zone;
 
@@ -25,6 +25,8 @@ pub(crate) struct RankSink {
     width: usize,
     /// Whether the numbers are coloured on standard output and on standard error.
     colours: [bool; 2],
+    /// Whether something was missing.
+    incomplete: bool,
 }
 
 impl RankSink {
@@ -32,11 +34,16 @@ impl RankSink {
     pub(crate) fn new(size: u32, streams: Streams, timestamps: bool, screen: Screen) -> Self {
         let width = size.saturating_sub(1).to_string().len();
         let colours = [screen.colour, screen.colour && io::stderr().is_terminal()];
-        Self { streams, json: screen.json, zone: screen.zone, timestamps, width, colours }
+        Self { streams, json: screen.json, zone: screen.zone, timestamps, width, colours, incomplete: false }
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// Whether something was missing of what was to be written.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.incomplete
     }
 }
 
@@ -46,6 +53,7 @@ impl Writes for RankSink {
     }
 
     fn write(&mut self, rank: &Rank, item: &LogItem) -> io::Result<()> {
+        self.incomplete |= matches!(item, LogItem::Gap(_));
         if self.json {
             return as_json(item, Some(Writer { rank: rank.index, job_id: &rank.query.job_id }));
         }
@@ -55,7 +63,7 @@ impl Writes for RankSink {
             }
             LogItem::Gap(gap) => {
                 let text = marker(gap, false);
-                put(self.streams, gap.stream, &self.labelled(rank.index, gap.stream, None, text.as_bytes()))
+                put_marker(&self.labelled(rank.index, LogStream::Stderr, None, text.as_bytes()))
             }
             LogItem::End => Ok(()),
         }
