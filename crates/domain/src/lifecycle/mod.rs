@@ -2,7 +2,7 @@
 //!
 //! Guarantees: a terminal job never changes; a refused trigger changes nothing; a report counts only
 //! under the lease that is in force, and the same report repeated under the same lease is harmless.
-//! The diagram in docs/state-machine.md is checked against this code.
+//! The page docs/state-machine.md is generated from this code and checked against it.
 
 mod authority;
 mod drain;

@@ -1,20 +1,30 @@
-//! The state machine as a whole: its diagram is what the code does, and its promises hold for any
-//! sequence of triggers.
+//! The state machine as a whole: its page in the documentation is what the code does, and its promises hold for
+//! any sequence of triggers.
 //!
 //! `MUSTER_UPDATE_DOCS=1 cargo test -p muster-domain` writes docs/state-machine.md anew.
 
 #![expect(clippy::unwrap_used, clippy::format_push_string, reason = "tests")]
 
+mod cases;
+mod explore;
+mod names;
+mod page;
+
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use muster_domain::{
-    Caller, Change, Ended, Exit, Hold, Job, JobId, JobSpec, Lease, Needs, Patience, Phase, ReportKind, Rule,
-    Span, Status, StopReason, Timestamp, Trigger, WorkerId, transition,
+    Caller, Change, Ended, EventKind, Exit, Hold, Job, JobId, JobSpec, Lease, Needs, Patience, Phase,
+    ReportKind, Rule, Span, Status, Timestamp, Trigger, WorkerId, transition,
 };
 use proptest::prelude::*;
 
+use explore::{Edge, Edges};
+use names::{PHASES, REPORTS, STOPS, TRIGGERS};
+
+static SINGLES: LazyLock<Edges> = LazyLock::new(explore::singles);
+static GANGS: LazyLock<Edges> = LazyLock::new(explore::gangs);
 const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000);
 
 fn job(phase: Phase, max_attempts: u32) -> Job {
@@ -38,16 +48,6 @@ fn holder() -> Caller {
     Caller { lease: None, worker: Some(WorkerId::new("w")) }
 }
 
-fn report(kind: ReportKind) -> Trigger {
-    Trigger::Report {
-        caller: holder(),
-        kind,
-        exit: Exit { code: Some(1), signal: None },
-        message: None,
-        outputs: None,
-    }
-}
-
 fn claim() -> Trigger {
     Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None, prepares: false }
 }
@@ -64,119 +64,71 @@ fn impatient() -> Patience {
     Patience { timeout: Span::ZERO, listening_since: Timestamp::default() }
 }
 
-/// A job in every state, with and without attempts left where that matters.
-fn specimens() -> Vec<(&'static str, Job)> {
-    let pending = || job(Phase::Pending, 3);
-    let running = || after(pending(), &[claim()]);
-    let stop = || StopReason::Cancel { message: None };
-    let mut reserved = pending();
-    reserved.phase = Phase::Reserved { worker: WorkerId::new("w"), reserved_at: NOW, claim: None };
-    let mut preempted = pending();
-    preempted.phase = Phase::Preempted { drain_started_at: NOW, stop: stop(), finished: false };
-    vec![
-        ("", pending()),
-        ("", job(Phase::Delayed { until: NOW }, 3)),
-        ("", after(pending(), &[hold()])),
-        ("", job(Phase::Blocked { needs: Needs::all_success(1) }, 3)),
-        ("", reserved),
-        (", attempts left", running()),
-        (", no attempt left", after(job(Phase::Pending, 1), &[claim()])),
-        ("", after(running(), &[cancel()])),
-        ("", preempted),
-        ("", after(running(), &[report(ReportKind::Done)])),
-        ("", after(job(Phase::Pending, 1), &[claim(), report(ReportKind::Failed)])),
-        ("", after(pending(), &[cancel()])),
-    ]
-}
-
 fn ended(ended: Ended) -> Trigger {
     Trigger::DependencyEnded { rule: Rule::AllSuccess, ended, ancestor: JobId::from_random([9; 16]) }
 }
 
-fn named_triggers() -> Vec<(&'static str, Trigger)> {
-    vec![
-        ("last dependency done", ended(Ended::Done)),
-        ("dependency failed", ended(Ended::Failed)),
-        ("dependency cancelled", ended(Ended::Cancelled)),
-        ("dependency skipped", ended(Ended::Skipped)),
-        ("delay over", Trigger::Due),
-        ("hold", hold()),
-        ("release", Trigger::Release),
-        ("claim", claim()),
-        ("done report", report(ReportKind::Done)),
-        ("fail report", report(ReportKind::Failed)),
-        ("timeout report", report(ReportKind::TimedOut)),
-        ("handed back", report(ReportKind::Released)),
-        ("lost report", report(ReportKind::Lost)),
-        ("stopped report", report(ReportKind::Preempted)),
-        ("stop acknowledged", Trigger::StopAcknowledged { caller: Caller::default(), epoch: 1 }),
-        ("silence", Trigger::Silence { patience: impatient() }),
-        ("stop overdue", Trigger::StopOverdue { patience: impatient() }),
-        ("deadline", Trigger::Expire),
-        ("ran too long", Trigger::Overrun),
-        ("cancel", cancel()),
-        ("preempt", Trigger::Preempt { message: None, in_favour_of: None }),
-        ("retry", Trigger::Retry { needs: Needs::default() }),
-    ]
+#[test]
+fn the_page_in_the_documentation_is_what_the_code_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machine.md");
+    let page = page::page(&SINGLES, &GANGS);
+    if std::env::var_os("MUSTER_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, page, "docs/state-machine.md is out of date: run `make docs`");
 }
 
-/// Every change of state that any trigger causes in any specimen.
-fn edges() -> BTreeSet<(Status, Status, String)> {
-    let later = NOW + Span::from_secs(60);
-    let mut edges = BTreeSet::new();
-    for (note, specimen) in specimens() {
-        for (name, trigger) in named_triggers() {
-            let mut job = specimen.clone();
-            if transition(&mut job, &trigger, later).is_ok() && job.status() != specimen.status() {
-                edges.insert((specimen.status(), job.status(), format!("{name}{note}")));
-            }
-        }
-    }
-    // What happens with and without attempts left needs no note.
-    let always = |(from, to, name): &(Status, Status, String)| {
-        let plain = name.split_once(", ").map_or(name.as_str(), |(plain, _)| plain).to_owned();
-        let both = [", attempts left", ", no attempt left"];
-        let noted = |note: &str| edges.contains(&(*from, *to, format!("{plain}{note}")));
-        if both.into_iter().all(noted) { (*from, *to, plain) } else { (*from, *to, name.clone()) }
-    };
-    edges.iter().map(always).collect()
+fn exercised(edges: &Edges) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let triggers = edges.iter().map(|edge| edge.trigger).filter(|name| TRIGGERS.contains(name)).collect();
+    let phases = edges.iter().map(|edge| edge.to.name).collect();
+    (triggers, phases)
 }
 
-fn diagram() -> String {
-    let mut text = String::from(
-        "# The state machine of jobs\n\n\
-         Generated from `muster_domain::lifecycle` by its test; `make docs` writes it anew. The states\n\
-         `reserved`, `preempted` and `finished` are entered only by gangs.\n\n\
-         ```mermaid\nstateDiagram-v2\n    [*] --> pending: submit\n    [*] --> blocked: submit with unfinished dependencies\n",
-    );
-    let mut last: Option<(Status, Status)> = None;
-    for (from, to, name) in edges() {
-        if last == Some((from, to)) {
-            text.push_str(&format!(" / {name}"));
-        } else {
-            if last.is_some() {
-                text.push('\n');
-            }
-            text.push_str(&format!("    {from} --> {to}: {name}"));
-        }
-        last = Some((from, to));
-    }
-    text.push('\n');
-    for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
-        text.push_str(&format!("    {status} --> [*]\n"));
-    }
-    text.push_str("```\n");
-    text
+fn without<'a>(all: &[&'a str], missing: &[&str]) -> BTreeSet<&'a str> {
+    all.iter().copied().filter(|name| !missing.contains(name)).collect()
 }
 
 #[test]
-fn the_diagram_in_the_documentation_is_what_the_code_does() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machine.md");
-    if std::env::var_os("MUSTER_UPDATE_DOCS").is_some() {
-        std::fs::write(&path, diagram()).unwrap();
+fn every_trigger_and_every_phase_is_on_the_page() {
+    let (singles, gangs) = (&*SINGLES, &*GANGS);
+    let (triggers, phases) = exercised(singles);
+    assert_eq!(triggers, without(TRIGGERS, &[]));
+    assert_eq!(phases, without(PHASES, &["reserved", "preempted", "finished"]));
+    let (triggers, phases) = exercised(gangs);
+    // The tasks of a gang wait for a time, and on hold, in `blocked`.
+    assert_eq!(triggers, without(TRIGGERS, &["Due"]));
+    assert_eq!(phases, without(PHASES, &["pending", "delayed", "held"]));
+    for edges in [singles, gangs] {
+        let words: BTreeSet<&str> = edges.iter().map(|edge| edge.words.as_str()).collect();
+        let missing: Vec<_> = REPORTS.iter().filter(|name| !words.contains(**name)).collect();
+        assert!(missing.is_empty(), "no job accepts {missing:?}");
     }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(written, diagram(), "docs/state-machine.md is out of date: run `make docs`");
+    let stops: BTreeSet<&str> = singles.iter().chain(gangs).filter_map(stop_of).collect();
+    assert_eq!(stops, without(STOPS, &[]));
+}
+
+fn stop_of(edge: &Edge) -> Option<&'static str> {
+    let note = edge.to.note;
+    (edge.to.status == Status::Preempting).then(|| note.split(' ').next().unwrap_or(note))
+}
+
+#[test]
+fn every_event_of_a_job_is_on_the_page() {
+    // Written by others than the transition functions.
+    let outside = [
+        "queue_changed",
+        "room_made",
+        "pinned",
+        "worker_registered",
+        "worker_offline",
+        "worker_quarantined",
+        "worker_released",
+    ];
+    let edges = SINGLES.iter().chain(&*GANGS);
+    let events: BTreeSet<&str> = edges.flat_map(|edge| edge.events.iter().copied()).collect();
+    let events: BTreeSet<&str> = events.into_iter().filter(|event| *event != explore::REFUND).collect();
+    assert_eq!(events, without(&EventKind::NAMES, &outside));
 }
 
 /// Of two schedulers one may have a slow clock.
