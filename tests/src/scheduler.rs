@@ -84,6 +84,13 @@ impl Scheduler {
         scheduler
     }
 
+    /// Starts without waiting until it is ready: its store may be away.
+    pub fn start_unready(backing: &Backing, settings: Settings) -> Self {
+        let port = PortLease::take();
+        let process = launch(&Place::HERE, backing, port.port(), &settings);
+        Self { process, port, settings, backing: backing.clone(), place: Place::HERE }
+    }
+
     /// Starts again on the same port and data after the process has ended.
     pub fn restart(&mut self) {
         // The new one must not find the port or the database in use.

@@ -1,6 +1,6 @@
 //! Where a scheduler keeps its data in a test.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_pg_testkit::Postgres;
@@ -37,6 +37,13 @@ impl Backing {
     /// A fresh database of a cluster that the test may stop.
     pub fn on(cluster: &Postgres) -> Self {
         Self { kind: StoreKind::Postgres, url: cluster.database().url(), directory: make_directory() }
+    }
+
+    /// A database file in this directory, which the caller keeps.
+    pub fn sqlite_in(directory: &Path) -> Self {
+        let kept = TempDir::with_prefix_in("data-", directory).expect("the directory is writable");
+        let url = kept.path().join("muster.db").display().to_string();
+        Self { kind: StoreKind::Sqlite, url, directory: Arc::new(kept) }
     }
 
     /// The same data as seen from a machine that has the server at this address.

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use muster_logging::{LogSettings, LogTarget};
 use muster_server::settings::{self, SchedulerArgs};
-use muster_server::{Server, keep_files_private};
+use muster_server::{Server, keep_files_private, raise_file_limit};
 
 use signals::Signals;
 
@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         eprintln!("muster-scheduler: {error}");
         return ExitCode::from(2);
     }
+    raise_file_limit();
     match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -25,8 +25,8 @@ pub(crate) async fn open(args: &SchedulerArgs) -> anyhow::Result<Arc<dyn Store>>
             let options =
                 PostgresOptions { pool_size: usize::from(args.pg_pool_size), ..PostgresOptions::default() };
             // The URL may hold a password, so it is not repeated here.
-            let connected = PostgresStore::connect(&url, options, policies).await;
-            Arc::new(connected.context("cannot open the PostgreSQL database of --db-url")?)
+            let connected = PostgresStore::connect_or_wait(&url, options, policies).await;
+            connected.context("cannot open the PostgreSQL database of --db-url")?
         }
     };
     Ok(store)

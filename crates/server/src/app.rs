@@ -44,6 +44,8 @@ pub(crate) struct App {
     pub(crate) archive: Option<Archive>,
     /// Large bodies that may be held in memory at the same time.
     pub(crate) batches: Semaphore,
+    /// Places for readers of the stream of events.
+    pub(crate) event_readers: Arc<Semaphore>,
     pub(crate) instance_id: String,
     pub(crate) started: Instant,
     /// Becomes true when the scheduler shuts down; endless answers end then.

@@ -310,8 +310,13 @@ impl Committer {
                 Err(StoreError::Failed { operation: "apply", source })
             }
             Err(error) => {
-                if matches!(error, StoreError::Unavailable { .. }) {
-                    parts.health.failed();
+                match &error {
+                    StoreError::Unavailable { .. } => parts.health.failed(),
+                    StoreError::Full { place, .. } => {
+                        parts.health.failed();
+                        parts.health.note_full(place.as_deref().unwrap_or("for the store"));
+                    }
+                    _ => {}
                 }
                 parts.metrics.store_error();
                 Err(error)

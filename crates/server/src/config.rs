@@ -147,8 +147,11 @@ pub struct ServerConfig {
     pub max_queued: Option<u64>,
     /// Whether jobs enter only queues that an operator made.
     pub closed_queues: bool,
-    /// Open connections beyond which new ones wait.
+    /// Open connections beyond which new ones are served one short request at a time.
     pub max_connections: usize,
+    /// Readers of the stream of events beyond which new ones are turned away. The other connections are for workers and
+    /// people.
+    pub max_event_readers: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
     /// How long a client may take to send a body.
@@ -188,6 +191,7 @@ impl Default for ServerConfig {
             max_queued: Some(10_000_000),
             closed_queues: false,
             max_connections: 10_000,
+            max_event_readers: 2_000,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),

@@ -167,6 +167,12 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "store unavailable").retry_in(1)
     }
 
+    /// Names the place, so that somebody can make room there.
+    pub fn store_full(place: Option<&str>) -> Self {
+        let message = format!("no space is left {}", place.unwrap_or("for the store"));
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_full", message).retry_in(5)
+    }
+
     pub fn storage_unavailable() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "storage_unavailable", "output cannot be kept now")
             .retry_in(1)
@@ -174,6 +180,12 @@ impl ApiError {
 
     pub fn overloaded() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "too many requests are waiting").retry_in(1)
+    }
+
+    /// Streams are bounded so that connections are left for workers and people.
+    pub fn too_many_readers(most: usize) -> Self {
+        let message = format!("{most} readers of events are connected, which is the most: try again later");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", message).retry_in(5)
     }
 
     pub fn shutting_down() -> Self {
@@ -259,11 +271,13 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
 }
 
 impl From<StoreError> for ApiError {
-    /// The store's own words stay in the log: they may name hosts and files.
+    /// The store's own words stay in the log: they may name hosts and files. A full disk is named, since only people can make
+    /// room.
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "store error");
         match error {
             StoreError::Corrupt { .. } | StoreError::SchemaTooNew { .. } => Self::internal(),
+            StoreError::Full { place, .. } => Self::store_full(place.as_deref()),
             StoreError::Unavailable { .. }
             | StoreError::Conflict { .. }
             | StoreError::Failed { .. }

@@ -16,8 +16,10 @@ pub mod duration;
 mod edge;
 pub mod error;
 mod extract;
+mod file_limit;
 mod gang_submission;
 mod gate;
+mod guarded;
 mod health;
 mod ids;
 mod journal;
@@ -45,6 +47,7 @@ mod webhooks;
 
 pub use config::{Access, Limits, ServerConfig, WebhookConfig};
 pub use error::ServerError;
+pub use file_limit::raise_file_limit;
 pub use gate::Origin;
 pub use private_files::{keep_files_private, make_directory};
 pub use server::{Listen, RunningServer, Server};

@@ -1,7 +1,8 @@
 //! Connections: accepts them, serves each in a task of its own, and ends them politely.
 //!
 //! Guarantees: a client that is slow to send the head of its request, or that does not read its answer, is
-//! cut off; more connections than allowed wait in the kernel's queue; a failing accept is retried with a
+//! cut off; when all connections are taken, a few more are served one short request each, so that health, metrics and
+//! plain calls go on; what comes beyond them waits in the kernel's queue; a failing accept is retried with a
 //! pause instead of a busy loop.
 
 use std::sync::Arc;
@@ -21,12 +22,24 @@ use crate::stalled::Stalled;
 /// Pause after a failed accept, for example when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections beyond the bound, and how long each of them may last.
+const RESERVE: u32 = 64;
+const RESERVE_LIFE: Duration = Duration::from_secs(10);
+
 /// The accepting task and the count of open connections.
 #[derive(Debug)]
 pub(crate) struct Connections {
     accepting: JoinHandle<()>,
     room: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
     most: u32,
+}
+
+/// The place of an open connection.
+enum Place {
+    Ordinary(OwnedSemaphorePermit),
+    /// Beyond the bound: for one request that does not take long.
+    Reserve(OwnedSemaphorePermit),
 }
 
 /// Accepts until `closing` becomes true.
@@ -38,6 +51,7 @@ pub(crate) fn serve(
 ) -> Connections {
     let most = u32::try_from(config.max_connections).unwrap_or(u32::MAX).max(1);
     let room = Arc::new(Semaphore::new(most as usize));
+    let reserve = Arc::new(Semaphore::new(RESERVE as usize));
     let acceptor = Acceptor {
         listener,
         router,
@@ -45,8 +59,9 @@ pub(crate) fn serve(
         write_timeout: config.write_timeout,
         closing,
         room: Arc::clone(&room),
+        reserve: Arc::clone(&reserve),
     };
-    Connections { accepting: tokio::spawn(acceptor.run()), room, most }
+    Connections { accepting: tokio::spawn(acceptor.run()), room, reserve, most }
 }
 
 impl Connections {
@@ -55,6 +70,7 @@ impl Connections {
         let all = async {
             let _ = self.accepting.await;
             self.room.acquire_many(self.most).await.is_ok()
+                && self.reserve.acquire_many(RESERVE).await.is_ok()
         };
         tokio::time::timeout(patience, all).await.unwrap_or(false)
     }
@@ -65,6 +81,14 @@ async fn given(signal: &mut watch::Receiver<bool>) {
     let _ = signal.wait_for(|given| *given).await;
 }
 
+/// Resolves at the end of a life that has one.
+async fn ends(life: Option<Duration>) {
+    match life {
+        Some(life) => tokio::time::sleep(life).await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Acceptor {
     listener: TcpListener,
     router: Router,
@@ -72,6 +96,7 @@ struct Acceptor {
     write_timeout: Duration,
     closing: watch::Receiver<bool>,
     room: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
 }
 
 impl Acceptor {
@@ -82,16 +107,20 @@ impl Acceptor {
                 accepted = self.accept() => accepted,
                 () = given(&mut closing) => return,
             };
-            let Some((stream, permit)) = accepted else { return };
-            tokio::spawn(self.serve(stream, permit));
+            let Some((stream, place)) = accepted else { return };
+            tokio::spawn(self.serve(stream, place));
         }
     }
 
-    async fn accept(&self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let permit = Arc::clone(&self.room).acquire_owned().await.ok()?;
+    async fn accept(&self) -> Option<(TcpStream, Place)> {
+        let place = tokio::select! {
+            biased;
+            permit = Arc::clone(&self.room).acquire_owned() => Place::Ordinary(permit.ok()?),
+            permit = Arc::clone(&self.reserve).acquire_owned() => Place::Reserve(permit.ok()?),
+        };
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => return Some((stream, permit)),
+                Ok((stream, _)) => return Some((stream, place)),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -100,17 +129,20 @@ impl Acceptor {
         }
     }
 
-    fn serve(&self, stream: TcpStream, permit: OwnedSemaphorePermit) -> impl Future<Output = ()> + use<> {
+    fn serve(&self, stream: TcpStream, place: Place) -> impl Future<Output = ()> + use<> {
         let service = TowerToHyperService::new(self.router.clone());
         let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         let mut closing = self.closing.clone();
         async move {
-            let _open = permit;
+            let (_open, life) = match place {
+                Place::Ordinary(permit) => (permit, None),
+                Place::Reserve(permit) => (permit, Some(RESERVE_LIFE)),
+            };
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY could not be set");
             }
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(header_timeout).keep_alive(true);
+            builder.timer(TokioTimer::new()).header_read_timeout(header_timeout).keep_alive(life.is_none());
             let stream = TokioIo::new(Stalled::new(stream, write_timeout));
             let connection = builder.serve_connection(stream, service);
             let mut connection = std::pin::pin!(connection);
@@ -120,6 +152,7 @@ impl Acceptor {
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }
+                () = ends(life) => return tracing::debug!("a connection beyond the bound lasted too long"),
             };
             if let Err(error) = served {
                 tracing::debug!(%error, "a connection broke off");

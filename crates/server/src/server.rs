@@ -18,10 +18,13 @@ use crate::admission::Admission;
 use crate::app::{App, Shared};
 use crate::archive::Archive;
 use crate::batcher::{Batcher, CommitterParts};
+use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
 use crate::error::ServerError;
+use crate::file_limit;
 use crate::gate::Gate;
+use crate::guarded::GuardedStore;
 use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::leadership::Leadership;
@@ -92,10 +95,11 @@ async fn given(mut signal: watch::Receiver<bool>) {
 impl Server {
     /// Starts a scheduler on `store`. Must be called within a tokio runtime.
     pub async fn start(
-        config: ServerConfig,
+        mut config: ServerConfig,
         store: Arc<dyn Store>,
         listen: impl Into<Listen>,
     ) -> Result<RunningServer, ServerError> {
+        file_limit::fit(&mut config);
         let listener = bind(listen.into()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let logs = LogStore::open(&config.data_dir, config.limits.log_stream)
@@ -105,10 +109,8 @@ impl Server {
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
         let health = Arc::new(StoreHealth::new(config.clock.clone()));
-        let asked = loops::store_time::ask(store.as_ref(), &config.clock, &health);
-        if tokio::time::timeout(TIME_BOUND, asked).await.is_err() {
-            tracing::warn!("the store did not tell the time yet; the machine's clock serves until it does");
-        }
+        let store = GuardedStore::wrap(store, &health);
+        ask_the_time(store.as_ref(), &config.clock, &health).await;
         let parts = CommitterParts {
             clock: config.clock.clone(),
             store: Arc::clone(&store),
@@ -135,6 +137,7 @@ impl Server {
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             webhooks: Sender::new(&config.webhooks, Reach::new(&config.webhooks, addr), config.clock.clone()),
+            event_readers: Arc::new(Semaphore::new(config.max_event_readers)),
             tokens: crate::tokens::Tokens::default(),
             config,
             store,
@@ -158,6 +161,14 @@ impl Server {
             listener::serve(listener, router.clone(), &app.config, stages.closing.subscribe())
         });
         Ok(RunningServer { addr, app, router, stages, connections, background, committer })
+    }
+}
+
+/// Once, for a bounded time; it is asked again later.
+async fn ask_the_time(store: &dyn Store, clock: &Clock, health: &StoreHealth) {
+    let asked = loops::store_time::ask(store, clock, health);
+    if tokio::time::timeout(TIME_BOUND, asked).await.is_err() {
+        tracing::warn!("the store did not tell the time yet; the machine's clock serves until it does");
     }
 }
 
@@ -221,11 +232,15 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::deliver(&app, stop).await })
     };
+    let probe = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::probe(&app, stop).await })
+    };
     let keep_time = {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::keep_time(&app, stop).await })
     };
-    vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, keep_time]
+    vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, probe, keep_time]
 }
 
 impl RunningServer {

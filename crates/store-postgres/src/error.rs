@@ -14,6 +14,9 @@ const RACES: [&str; 2] = ["jobs_by_key", "shapes_pkey"];
 pub(crate) fn during(operation: &'static str) -> impl Fn(tokio_postgres::Error) -> StoreError {
     move |error| match error.as_db_error() {
         Some(told) if is_collision(told) => StoreError::Conflict { operation },
+        Some(told) if *told.code() == SqlState::DISK_FULL => {
+            StoreError::Full { operation, place: Some("on the disk of the PostgreSQL server".to_owned()) }
+        }
         Some(told) if !is_outage(told.code()) => {
             StoreError::Failed { operation, source: describe(&error).into() }
         }

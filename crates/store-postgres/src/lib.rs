@@ -21,6 +21,7 @@ mod pending;
 #[cfg(test)]
 mod plans_tests;
 mod pool;
+mod probe;
 mod roster;
 mod row;
 mod scope;

@@ -15,7 +15,7 @@ use crate::error::{during, failed};
 /// What an operator chooses about the connections.
 #[derive(Debug, Clone, Copy)]
 pub struct PostgresOptions {
-    /// The most connections at once; listening takes one more.
+    /// The most connections at once; listening and asking whether the server is there take one more each.
     pub pool_size: usize,
     pub connect_timeout: Duration,
     /// How long to wait for a free connection.
@@ -35,7 +35,7 @@ impl Default for PostgresOptions {
 }
 
 /// How long data may stay unacknowledged by the other side's kernel.
-const TCP_TIMEOUT: Duration = Duration::from_secs(10);
+const TCP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every statement has an index made for it, while statistics lag behind a queue that grows and shrinks
 /// within seconds: a plan made when a table was empty must not read all of it later. That goes for bitmaps and

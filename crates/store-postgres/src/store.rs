@@ -1,6 +1,6 @@
 //! The store's public face: a pool, a transaction a batch, collisions tried again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use deadpool_postgres::{Client, Pool};
@@ -13,19 +13,25 @@ use tokio_postgres::Config;
 
 use crate::error::{acquiring, during};
 use crate::pool::{self, PostgresOptions};
+use crate::probe::Probe;
 use crate::tx::{Done, PostgresTx, Scope};
 use crate::{migrations, wakes};
 
 /// How often a batch that met another is tried in all.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(2);
+/// Between two tries to reach a server that was away at the start.
+const PREPARE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Jobs, workers and events in a `PostgreSQL` database that any number of instances share.
 #[derive(Debug)]
 pub struct PostgresStore {
     policies: Policies,
     pool: Pool,
+    /// Why the schema could not be brought up to date; `None` once it was.
+    unprepared: Mutex<Option<String>>,
     roster: Mutex<Roster>,
+    probe: Probe,
     config: Arc<Config>,
     /// Tells our own notifications from those of others.
     instance: u64,
@@ -38,17 +44,64 @@ impl PostgresStore {
         options: PostgresOptions,
         policies: impl Into<Policies>,
     ) -> Result<Self, StoreError> {
-        let policies = policies.into();
+        let store = Self::open(url, options, policies)?;
+        store.prepare().await?;
+        Ok(store)
+    }
+
+    /// The same, but a server that is out of reach is waited for. Until it was reached every call is
+    /// [`StoreError::Unavailable`].
+    pub async fn connect_or_wait(
+        url: &str,
+        options: PostgresOptions,
+        policies: impl Into<Policies>,
+    ) -> Result<Arc<Self>, StoreError> {
+        let store = Arc::new(Self::open(url, options, policies)?);
+        match store.prepare().await {
+            Err(error @ StoreError::Unavailable { .. }) => {
+                tracing::warn!(%error, "PostgreSQL is out of reach; waiting for it");
+                tokio::spawn(keep_preparing(Arc::downgrade(&store)));
+            }
+            prepared => prepared?,
+        }
+        Ok(store)
+    }
+
+    fn open(url: &str, options: PostgresOptions, policies: impl Into<Policies>) -> Result<Self, StoreError> {
         let config = pool::configure(url, &options)?;
-        let pool = pool::build(config.clone(), &options)?;
-        migrations::migrate(pool.get().await.map_err(acquiring("connect"))?).await?;
         Ok(Self {
-            policies,
-            pool,
+            policies: policies.into(),
+            pool: pool::build(config.clone(), &options)?,
+            unprepared: Mutex::new(Some("it was not reached yet".to_owned())),
             roster: Mutex::default(),
+            probe: Probe::default(),
             config: Arc::new(config),
             instance: rand::random(),
         })
+    }
+
+    /// Brings the schema up to date. Nothing else is done before.
+    async fn prepare(&self) -> Done<()> {
+        let prepared = match self.pool.get().await {
+            Ok(client) => migrations::migrate(client).await,
+            Err(error) => Err(acquiring("connect")(error)),
+        };
+        *self.unprepared() = prepared.as_ref().err().map(StoreError::reason);
+        prepared
+    }
+
+    fn unprepared(&self) -> MutexGuard<'_, Option<String>> {
+        self.unprepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_prepared(&self, operation: &'static str) -> Done<()> {
+        if self.pool.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        match self.unprepared().as_deref() {
+            None => Ok(()),
+            Some(reason) => Err(StoreError::Unavailable { operation, source: reason.into() }),
+        }
     }
 
     fn remembered(&self) -> MutexGuard<'_, Roster> {
@@ -56,6 +109,7 @@ impl PostgresStore {
     }
 
     async fn client(&self, operation: &'static str) -> Done<Client> {
+        self.check_prepared(operation)?;
         self.pool.get().await.map_err(acquiring(operation))
     }
 
@@ -127,6 +181,20 @@ impl PostgresStore {
     }
 }
 
+/// Tries until it worked or the store is closed. Not within a call: whoever stops waiting for one would undo a migration
+/// that takes long.
+async fn keep_preparing(store: Weak<PostgresStore>) {
+    loop {
+        tokio::time::sleep(PREPARE_PAUSE).await;
+        let Some(store) = store.upgrade().filter(|store| !store.pool.is_closed()) else { return };
+        match store.prepare().await {
+            Ok(()) => return tracing::info!("PostgreSQL is in reach"),
+            Err(StoreError::Unavailable { .. }) => {}
+            Err(error) => tracing::error!(%error, "the PostgreSQL database cannot be used"),
+        }
+    }
+}
+
 impl Store for PostgresStore {
     /// A connection that breaks during the commit itself leaves open whether it happened: the answer is then
     /// `Unavailable`, and the caller's repetition meets either state.
@@ -139,7 +207,15 @@ impl Store for PostgresStore {
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async { self.client("ping").await?.batch_execute("SELECT 1").await.map_err(during("ping")) }.boxed()
+        async {
+            self.check_prepared("ping")?;
+            if self.probe.ask(&self.config).await? {
+                // The connection before it was lost. So are others that were idle, and each would cost a batch.
+                self.pool.retain(|_, _| false);
+            }
+            Ok(())
+        }
+        .boxed()
     }
 
     fn time(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
@@ -155,11 +231,19 @@ impl Store for PostgresStore {
         wakes::listen(Arc::clone(&self.config), self.instance)
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &'static str {
         "postgres"
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        async { self.pool.close() }.boxed()
+        async {
+            self.pool.close();
+            self.probe.close();
+        }
+        .boxed()
     }
 }

@@ -131,7 +131,7 @@ mod tests {
         };
         set_limit(pages + 3);
         let error = write(&connection, fill).unwrap_err();
-        assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
         assert!(write(&connection, |tx| tx.select_jobs(&[id])).unwrap().is_empty());
         set_limit(pages + 1_000);
         write(&connection, fill).unwrap();

@@ -6,10 +6,10 @@ use rusqlite::ErrorCode;
 /// Gives the failed operation its name: `.map_err(during("insert jobs"))`.
 pub(crate) fn during(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { operation, place: None },
         // The disk, the file system or another process is in the way; that can pass.
         Some(
-            ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
+            ErrorCode::SystemIoFailure
             | ErrorCode::CannotOpen
             | ErrorCode::ReadOnly
             | ErrorCode::DatabaseBusy
@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_may_pass_and_a_broken_rule_will_not() {
-        for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_BUSY] {
+        assert!(matches!(mapped(ffi::SQLITE_FULL), StoreError::Full { .. }));
+        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_BUSY] {
             assert!(matches!(mapped(code), StoreError::Unavailable { .. }), "{code}");
         }
         assert!(matches!(mapped(ffi::SQLITE_CORRUPT), StoreError::Corrupt { .. }));

@@ -27,6 +27,8 @@ pub struct SqliteStore {
     lists: DatabaseThread,
     reader: DatabaseThread,
     writer: DatabaseThread,
+    /// Where the file and its log lie.
+    directory: PathBuf,
 }
 
 impl SqliteStore {
@@ -41,7 +43,9 @@ impl SqliteStore {
         migrations::migrate(&mut writer)?;
         leadership::prepare(&writer)?;
         let reader = |name| DatabaseThread::start(name, connection::open_reader(&path)?, |_| ());
+        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Self {
+            directory,
             policies: policies.into(),
             roster: Arc::default(),
             lists: reader("muster-db-list")?,
@@ -51,6 +55,18 @@ impl SqliteStore {
                 drop(lock);
             })?,
         })
+    }
+}
+
+impl SqliteStore {
+    /// Says where no space is left.
+    fn placed(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Full { operation, place: None } => {
+                StoreError::Full { operation, place: Some(format!("in {}", self.directory.display())) }
+            }
+            error => error,
+        }
     }
 }
 
@@ -82,7 +98,7 @@ impl Store for SqliteStore {
             remembered().put(roster);
             Ok(applied)
         };
-        self.writer.call(task).boxed()
+        self.writer.call(task).map(|applied| applied.map_err(|error| self.placed(error))).boxed()
     }
 
     fn read(&self, query: Query) -> BoxFuture<'_, Result<Reply, StoreError>> {
@@ -124,6 +140,10 @@ impl Store for SqliteStore {
 
     fn wakes(&self) -> BoxStream<'static, Wake> {
         stream::pending().boxed()
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.directory)
     }
 
     fn kind(&self) -> &'static str {

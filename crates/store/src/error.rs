@@ -6,6 +6,13 @@ pub enum StoreError {
     /// The store cannot be reached or did not answer; trying again later may help.
     #[error("the store is unavailable ({operation}): {source}")]
     Unavailable { operation: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    /// No space is left where the store keeps its data; it passes when somebody makes room.
+    #[error("no space is left {} ({operation})", .place.as_deref().unwrap_or("for the store"))]
+    Full {
+        operation: &'static str,
+        /// Where, in words that fit after "no space is left": `in DIRECTORY`.
+        place: Option<String>,
+    },
     /// Two transactions met; the same one tried again will pass.
     #[error("the transaction collided with another ({operation})")]
     Conflict { operation: &'static str },
@@ -24,8 +31,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What was in the way, without the words around it.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unavailable { source, .. } => source.to_string(),
+            error => error.to_string(),
+        }
+    }
+
     /// Whether the same call may succeed later without anything being changed by hand.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Conflict { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Full { .. } | Self::Conflict { .. })
     }
 }

@@ -1,6 +1,7 @@
 //! The server's side of the store: object-safe, and the same for every backend.
 
 use std::fmt;
+use std::path::Path;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -37,6 +38,16 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Wake-ups from *other* instances on the same store. Never ends; embedded stores have none. After
     /// a lost connection it yields a wake-up with everything set, since something may have been missed.
     fn wakes(&self) -> BoxStream<'static, Wake>;
+
+    /// The local directory that the data lie in, if there is one.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Whether it is another machine, which can be out of reach while this one is well.
+    fn is_remote(&self) -> bool {
+        false
+    }
 
     /// What it is, for people: `memory`, `sqlite` or `postgres`.
     fn kind(&self) -> &'static str;

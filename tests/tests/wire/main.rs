@@ -20,6 +20,7 @@ mod dependencies;
 mod explaining;
 mod fencing;
 mod following;
+mod full_disk;
 mod gang_control;
 mod gang_demo;
 mod gang_drains;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use muster_tests::{Backing, Postgres, Scheduler, Settings, until};
 
+/// For what is not judged by its speed.
+const BOUND: Duration = Duration::from_secs(60);
+
 fn ride_out(stop: fn(&Postgres)) {
     let cluster = Postgres::start();
     let backing = Backing::on(&cluster);
@@ -61,4 +64,28 @@ fn t26_parked_claims_survive_the_outage() {
         http.get("/jobs/next?worker_id=w&wait=10s")
     };
     assert_eq!(claimed.expect(200).json()["id"], id.as_str());
+}
+
+#[test]
+fn a_scheduler_that_starts_before_its_database_waits_for_it() {
+    let cluster = Postgres::start();
+    let backing = Backing::on(&cluster);
+    cluster.stop();
+    let mut scheduler = Scheduler::start_unready(&backing, Settings::default());
+    let http = scheduler.http();
+    let healthz = || http.request("GET", "/healthz").try_send().is_ok_and(|answer| answer.status == 200);
+    until("it is alive", BOUND, healthz);
+    until("it says what it waits for", BOUND, || {
+        let ready = http.get("/readyz");
+        assert_eq!(ready.status, 503);
+        ready.text().contains("the store is out of reach")
+    });
+    http.post("/jobs", r#"{"command":"during"}"#).expect(503);
+    assert!(scheduler.process().is_alive());
+    assert!(scheduler.process().output().contains("out of reach"), "{}", scheduler.process().output());
+    cluster.restart();
+    scheduler.await_ready();
+    let id = scheduler.submit("after");
+    assert_eq!(scheduler.claim(None)["id"], id.as_str());
+    assert!(scheduler.terminate().success());
 }

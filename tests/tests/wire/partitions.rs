@@ -134,3 +134,35 @@ fn a_leader_that_loses_only_the_database_is_replaced() {
         needs_a_leader(&leader.scheduler);
     });
 }
+
+/// A database that says nothing any more: nobody waits long for it, and nobody once that is known.
+#[test]
+fn a_submit_without_the_database_is_answered_soon() {
+    in_own_network("partitions::a_submit_without_the_database_is_answered_soon", || {
+        let cluster = Postgres::start_with(Options { everywhere: true, ..Options::default() });
+        let host = host(&Backing::on(&cluster));
+        let http = host.scheduler.http();
+        host.scheduler.submit("before");
+        host.database.pull();
+        let pulled = Instant::now();
+        let refused = eventually("a submit is refused", BOUND, || {
+            let answer = http.post("/jobs", r#"{"command":"during"}"#);
+            (answer.status == 503).then_some(answer)
+        });
+        // Two seconds, and what a busy machine needs; it was eleven.
+        assert!(pulled.elapsed() < Duration::from_secs(6), "{:?}", pulled.elapsed());
+        assert!(refused.header("retry-after").is_some());
+        let again = Instant::now();
+        for _ in 0..10 {
+            http.post("/jobs", r#"{"command":"during"}"#).expect(503);
+        }
+        assert!(
+            again.elapsed() < Duration::from_secs(3),
+            "nobody waits for what is known: {:?}",
+            again.elapsed()
+        );
+        assert!(http.get("/readyz").text().contains("out of reach"));
+        host.database.plug_in();
+        until("it serves again", BOUND, || http.post("/jobs", r#"{"command":"after"}"#).status == 201);
+    });
+}

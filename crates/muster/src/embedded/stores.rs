@@ -36,10 +36,10 @@ impl StoreSettings {
             StoreChoice::Postgres(url) => {
                 let options = PostgresOptions { pool_size: self.pool_size, ..PostgresOptions::default() };
                 // The URL may hold a password, so that the message does not.
-                let store = PostgresStore::connect(&url, options, self.policies)
+                let store = PostgresStore::connect_or_wait(&url, options, self.policies)
                     .await
                     .context("cannot connect to the database of --db-url")?;
-                Ok(Arc::new(store))
+                Ok(store)
             }
         }
     }

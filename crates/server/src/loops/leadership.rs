@@ -48,7 +48,8 @@ async fn bid(app: &App, lease: Duration) {
             }
             app.leadership.granted(&terms, asked + lease);
         }
-        // What is led is led until its lease ends.
+        // What is led is led until its lease ends. Of an outage the log tells once.
+        _ if app.health.outage().is_some() => {}
         Ok(Err(error)) => {
             app.metrics.store_error();
             tracing::warn!(%error, "leadership could not be asked for");

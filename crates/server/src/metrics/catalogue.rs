@@ -73,6 +73,7 @@ struct TrafficMetrics {
     log_bytes: IntCounter,
     log_readers_dropped: IntCounter,
     event_readers_dropped: IntCounter,
+    event_readers_refused: IntCounter,
     commit_seconds: Histogram,
     commit_commands: Histogram,
     http_requests: IntCounterVec,
@@ -216,6 +217,11 @@ impl TrafficMetrics {
                 r,
                 "muster_event_readers_dropped_total",
                 "Readers of events that were too slow and let go.",
+            )?,
+            event_readers_refused: counter(
+                r,
+                "muster_event_readers_refused_total",
+                "Readers of events that were turned away because there were too many.",
             )?,
             log_readers_dropped: counter(
                 r,
@@ -379,6 +385,10 @@ impl Metrics {
 
     pub(crate) fn event_reader_dropped(&self) {
         self.traffic.event_readers_dropped.inc();
+    }
+
+    pub(crate) fn event_reader_refused(&self) {
+        self.traffic.event_readers_refused.inc();
     }
 
     pub(crate) fn log_reader_dropped(&self) {

@@ -6,6 +6,8 @@
 mod live;
 mod reader;
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -54,9 +56,16 @@ pub(crate) async fn job_events(
         ("after" = Option<u64>, Query, description = "Begin after this event; now when absent, 0 for all"),
         ("job_id" = Option<String>, Query), ("Last-Event-ID" = Option<String>, Header),
     ),
-    responses((status = 200, description = "An endless stream", content_type = "text/event-stream", body = String))
+    responses(
+        (status = 200, description = "An endless stream", content_type = "text/event-stream", body = String),
+        (status = 503, description = "Too many readers, or the store is out of reach"),
+    )
 )]
 pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
+    let Ok(permit) = Arc::clone(&app.event_readers).try_acquire_owned() else {
+        app.metrics.event_reader_refused();
+        return Err(ApiError::too_many_readers(app.config.max_event_readers));
+    };
     let job = match call.params.filled("job_id") {
         Some(text) => Some(text.parse::<JobId>().map_err(|_| ApiError::job_not_found())?),
         None => None,
@@ -74,7 +83,7 @@ pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Resu
     let body = if call.is_head {
         Body::empty()
     } else {
-        Body::from_stream(live(Reader::new(app, job, after, newest)))
+        Body::from_stream(live(Reader::new(app, job, after, newest), permit))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

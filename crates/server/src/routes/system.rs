@@ -1,17 +1,22 @@
 //! Health, readiness, metrics and version of this instance.
 
+use std::path::Path;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use muster_protocol::{Health, Version};
+use nix::sys::statvfs::statvfs;
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::extract::{json, with_type};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// With less space than this, in bytes, a disk counts as full.
+const LEAST_SPACE: u64 = 1024 * 1024;
 
 use crate::duration;
 
@@ -39,19 +44,55 @@ pub(crate) async fn healthz() -> Response {
     with_type(TEXT, StatusCode::OK, Body::from("ok\n"))
 }
 
-/// Whether the store answers.
+/// Whether the scheduler can do its work; if not, why.
 #[utoipa::path(
     get, path = "/readyz", tag = "system",
-    responses((status = 200, description = "The store answers", content_type = "text/plain", body = String))
+    responses(
+        (status = 200, description = "The store answers and has room", content_type = "text/plain", body = String),
+        (status = 503, description = "Why it is not ready", content_type = "text/plain", body = String),
+    )
 )]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Response {
-    let ready = !*app.closing.borrow()
-        && matches!(tokio::time::timeout(app.config.readiness_timeout, app.store.ping()).await, Ok(Ok(())));
-    if ready {
-        with_type(TEXT, StatusCode::OK, Body::from("ok\n"))
-    } else {
-        with_type(TEXT, StatusCode::SERVICE_UNAVAILABLE, Body::from("not ready\n"))
+    match obstacle(&app).await {
+        None => with_type(TEXT, StatusCode::OK, Body::from("ok\n")),
+        Some(why) => {
+            with_type(TEXT, StatusCode::SERVICE_UNAVAILABLE, Body::from(format!("not ready: {why}\n")))
+        }
     }
+}
+
+/// What keeps this instance from its work.
+async fn obstacle(app: &App) -> Option<String> {
+    if *app.closing.borrow() {
+        return Some("the scheduler is shutting down".to_owned());
+    }
+    if let Some(reason) = app.health.outage() {
+        return Some(format!("the store is out of reach: {reason}"));
+    }
+    match tokio::time::timeout(app.config.readiness_timeout, app.store.ping()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Some(error.to_string()),
+        Err(_) => return Some("the store does not answer in time".to_owned()),
+    }
+    let directories = app.store.directory().into_iter().chain([app.config.data_dir.as_path()]);
+    for directory in directories {
+        if space_in(directory).is_some_and(|left| left < LEAST_SPACE) {
+            return Some(format!("no space is left in {}", directory.display()));
+        }
+    }
+    let place = app.health.full()?;
+    if app.store.directory().is_some() {
+        // There was none when something was written last, and there is some now.
+        app.health.note_room();
+        return None;
+    }
+    Some(format!("no space is left {place}"))
+}
+
+/// Bytes that can still be written in a directory.
+fn space_in(directory: &Path) -> Option<u64> {
+    let found = statvfs(directory).ok()?;
+    Some(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
 /// Metrics in the text format of Prometheus.

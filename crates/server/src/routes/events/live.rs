@@ -7,17 +7,23 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use futures::stream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::reader::Reader;
 
 /// Pages that wait for a reader.
 const AHEAD: usize = 2;
 
-pub(super) fn live(reader: Reader) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+pub(super) fn live(
+    reader: Reader,
+    permit: OwnedSemaphorePermit,
+) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     // One place more than pages wait, for the last word.
     let (sender, receiver) = mpsc::channel(AHEAD + 1);
-    tokio::spawn(feed(reader, sender));
+    tokio::spawn(async move {
+        feed(reader, sender).await;
+        drop(permit);
+    });
     stream::unfold(receiver, |mut receiver| async move { Some((Ok(receiver.recv().await?), receiver)) })
 }
 
