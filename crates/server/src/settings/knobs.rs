@@ -126,7 +126,8 @@ mod tests {
     fn other(name: &str) -> &'static str {
         match name {
             "name" => "easy",
-            "preempt" | "preempt_by_level" => "off",
+            "preempt" => "off",
+            "preempt_by_level" => "on",
             "pinned_per_mille" | "waste_per_mille" => "7",
             _ => "7s",
         }
