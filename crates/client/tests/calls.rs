@@ -99,9 +99,9 @@ async fn log_chunks_say_where_they_belong() {
     let address = listen(Arc::clone(&seen)).await;
     let client = Client::http(&format!("http://{address}")).unwrap();
     let kept = client.append_log(chunk("job-1")).await.unwrap();
-    assert_eq!(kept, LogAppend::Kept(LogAppended { length: 5 }));
+    assert_eq!(kept, LogAppend::Kept(LogAppended { length: 5, followed: None }));
     let misplaced = client.append_log(chunk("ahead")).await.unwrap();
-    assert_eq!(misplaced, LogAppend::Misplaced(LogAppended { length: 7 }));
+    assert_eq!(misplaced, LogAppend::Misplaced(LogAppended { length: 7, followed: None }));
     let lost = client.append_log(chunk("lost")).await.unwrap_err();
     assert_eq!(lost.status(), Some(StatusCode::CONFLICT));
     let seen = seen.lock().unwrap();

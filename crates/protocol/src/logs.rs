@@ -24,6 +24,9 @@ pub enum LogStream {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogAppended {
     pub length: u64,
+    /// How far the slowest of those who follow the stream has read it; absent when nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<u64>,
 }
 
 /// One message of the live stream.

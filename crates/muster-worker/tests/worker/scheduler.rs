@@ -462,10 +462,10 @@ async fn append(
         if offset > length && query.contains_key("skip") {
             *skipped += offset - length;
         } else if offset != length {
-            return (StatusCode::CONFLICT, Json(LogAppended { length })).into_response();
+            return (StatusCode::CONFLICT, Json(LogAppended { length, followed: None })).into_response();
         }
         kept.extend_from_slice(&body);
-        let appended = LogAppended { length: kept.len() as u64 + *skipped };
+        let appended = LogAppended { length: kept.len() as u64 + *skipped, followed: None };
         inner.history.push(Happened::Output { job_id: id, bytes: body.len() });
         Json(appended).into_response()
     })

@@ -77,6 +77,27 @@ fn large_output_arrives_whole() {
 }
 
 #[test]
+fn output_far_beyond_the_limit_arrives_whole_where_it_is_read_along() {
+    let up = Up::start_configured("log-limit = 2000000");
+    let gate = up.directory.path().join("gate");
+    let seen = up.directory.path().join("seen");
+    let script = format!("echo 0; while [ ! -e {} ]; do sleep 0.01; done; seq 1 3000000", gate.display());
+    let mut command = up.command(&["run", "--", "sh", "-c", &script]);
+    command.stdout(std::fs::File::create(&seen).unwrap());
+    let mut child = command.spawn().unwrap();
+    until("somebody reads along", BOUND, || std::fs::metadata(&seen).unwrap().len() > 0);
+    std::fs::write(&gate, "").unwrap();
+    let mut status = None;
+    until("the run ends", BOUND, || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    let content = std::fs::read_to_string(&seen).unwrap();
+    assert!(content.lines().map(|line| line.parse::<u32>().unwrap()).eq(0..=3_000_000), "{}", content.len());
+    assert_eq!(status.unwrap().code(), Some(0));
+}
+
+#[test]
 fn ctrl_c_cancels_the_job() {
     let up = Up::start();
     let run = up.start_command(&["run", "--", "sleep", "60"]);

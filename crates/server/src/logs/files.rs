@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use muster_domain::{Event, JobId, Lease};
@@ -55,6 +55,16 @@ pub(crate) enum Appended {
     Kept(LogAppended),
     /// Something before it is missing.
     Misplaced(LogAppended),
+}
+
+impl Appended {
+    /// The same, with how far the slowest follower has read.
+    fn followed(self, followed: Option<u64>) -> Self {
+        match self {
+            Self::Kept(kept) => Self::Kept(LogAppended { followed, ..kept }),
+            Self::Misplaced(kept) => Self::Misplaced(LogAppended { followed, ..kept }),
+        }
+    }
 }
 
 /// All output below one directory.
@@ -138,13 +148,15 @@ impl LogStore {
         self.readers.run(key(job), work).await
     }
 
-    /// Appends a piece and wakes those who follow the job.
+    /// Appends a piece and wakes those who follow the job. The answer says how far they are, so that the worker
+    /// sends no more than they can still read.
     pub(crate) async fn append(self: &Arc<Self>, chunk: Chunk) -> io::Result<Appended> {
         let store = Arc::clone(self);
-        let job = chunk.job;
+        let (job, stream) = (chunk.job, chunk.stream);
+        let run = Run { lease: chunk.lease.0, attempt: chunk.attempt };
         let appended = self.writers.run(key(job), move || store.append_now(&chunk)).await?;
         self.watchers.grew(job);
-        Ok(appended)
+        Ok(appended.followed(self.watchers.slowest(job, run, stream, Instant::now())))
     }
 
     fn append_now(&self, chunk: &Chunk) -> io::Result<Appended> {
@@ -153,7 +165,7 @@ impl LogStore {
         let mut layout = stream.layout(&list(&stream.directory)?)?;
         let length = layout.end();
         if chunk.offset > length && !chunk.skip {
-            return Ok(Appended::Misplaced(LogAppended { length }));
+            return Ok(Appended::Misplaced(LogAppended { length, followed: None }));
         }
         let mut position = chunk.offset.max(length);
         let known = usize::try_from(position - chunk.offset).unwrap_or(usize::MAX);
@@ -180,7 +192,7 @@ impl LogStore {
             position += count as u64;
             news = rest;
         }
-        Ok(Appended::Kept(LogAppended { length: layout.end() }))
+        Ok(Appended::Kept(LogAppended { length: layout.end(), followed: None }))
     }
 
     /// Every file of a job. A job without output has none.

@@ -51,7 +51,7 @@ fn content(store: &LogStore) -> String {
 }
 
 fn kept(length: u64) -> Appended {
-    Appended::Kept(LogAppended { length })
+    Appended::Kept(LogAppended { length, followed: None })
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_gap_is_answered_with_what_is_there_unless_it_is_meant() {
     let (_directory, store) = store(1000);
     store.append(chunk(0, b"abc")).await.unwrap();
     let answer = store.append(chunk(5, b"fgh")).await.unwrap();
-    assert_eq!(answer, Appended::Misplaced(LogAppended { length: 3 }));
+    assert_eq!(answer, Appended::Misplaced(LogAppended { length: 3, followed: None }));
     assert_eq!(content(&store), "abc");
     let skipping = Chunk { skip: true, ..chunk(5, b"fgh") };
     assert_eq!(store.append(skipping.clone()).await.unwrap(), kept(8));

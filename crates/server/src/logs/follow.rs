@@ -46,7 +46,7 @@ pub(crate) struct Follow {
 
 impl Follow {
     pub(crate) fn new(app: Shared, reader: Reader, stay: bool) -> Self {
-        let watcher = stay.then(|| app.logs.watchers.watch(reader.selection.job));
+        let watcher = stay.then(|| app.logs.watchers.watch(&reader));
         Self { app, reader, watcher, asked: None, ended: false }
     }
 
@@ -99,6 +99,9 @@ impl Follow {
         let mut reader = self.reader.clone();
         let step = move || reader.read(&logs).map(|items| (items, reader));
         let (items, reader) = self.app.logs.reading(self.reader.selection.job, step).await?;
+        if let Some(watcher) = &self.watcher {
+            watcher.came_to(&reader);
+        }
         self.reader = reader;
         Ok(items)
     }

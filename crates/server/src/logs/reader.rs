@@ -123,6 +123,22 @@ impl Reader {
         &self.cursor
     }
 
+    /// How far it has come in a stream of a run; `None` when it does not read that.
+    pub(super) fn position(&self, run: Run, stream: LogStream) -> Option<u64> {
+        if !self.selection.wants(run) || !self.selection.streams.contains(&stream) {
+            return None;
+        }
+        let places = &self.cursor.places;
+        match places.iter().find(|place| place.run == run) {
+            Some(place) => Some(*place.clone().of(stream)),
+            // It has not come there yet.
+            None if places.last().is_none_or(|last| self.selection.onward && last.run.lease < run.lease) => {
+                Some(0)
+            }
+            None => None,
+        }
+    }
+
     /// The next items; none when everything was read. Touches the disk.
     pub(crate) fn read(&mut self, logs: &LogStore) -> io::Result<Vec<Item>> {
         let entries = logs.entries(self.selection.job)?;

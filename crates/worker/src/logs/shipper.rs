@@ -26,6 +26,11 @@ const LIVE_INTERVAL: Duration = Duration::from_millis(50);
 const BURST_BYTES: u64 = 4 * 1024 * 1024;
 /// ... and this often: most of it would be dropped in the end.
 const BURST_INTERVAL: Duration = Duration::from_millis(250);
+/// Those who read along are asked for this often while they come first.
+const WAITING_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the end of a job waits for those who read its output along: a reader must not hold up what comes
+/// after the job for ever.
+const END_PATIENCE: Duration = Duration::from_secs(120);
 /// How often the kernel is asked at most: a job may write many thousand times a second.
 const WATCH_INTERVAL: Duration = Duration::from_millis(20);
 /// How much longer than its announcement an end's output is tried: a scheduler may be away for a night.
@@ -134,6 +139,8 @@ impl Tracked {
 struct Finish {
     announce_at: Instant,
     announced: bool,
+    /// Readers are waited for until then.
+    patient_until: Instant,
 }
 
 /// What a sender brings back.
@@ -142,6 +149,8 @@ enum Reached {
     Level,
     /// Enough for now.
     Burst,
+    /// Those who read along come first.
+    Waiting,
 }
 
 type Sent = (Key, [StreamTail; 2], Result<Reached, ClientError>);
@@ -194,11 +203,12 @@ impl Shipper {
             Command::Follow(key, attempt, files) => self.track(key, attempt, files),
             Command::Finish(key, attempt, files) => {
                 self.track(key.clone(), attempt, files);
-                let announce_at = Instant::now() + self.config.flush;
+                let now = Instant::now();
+                let (announce_at, patient_until) = (now + self.config.flush, now + END_PATIENCE);
                 if let Some(tracked) = self.jobs.get_mut(&key) {
                     tracked.grown = true;
-                    tracked.not_before = Instant::now();
-                    tracked.finish = Some(Finish { announce_at, announced: false });
+                    tracked.not_before = now;
+                    tracked.finish = Some(Finish { announce_at, announced: false, patient_until });
                 }
             }
             Command::Discard(key, files) => {
@@ -266,17 +276,28 @@ impl Shipper {
 
     fn sent(&mut self, (key, streams, result): Sent) {
         let Some(tracked) = self.jobs.get_mut(&key) else { return };
+        let followed = streams.iter().any(StreamTail::is_followed);
         tracked.streams = Some(streams);
         match result {
             Ok(reached) => {
                 tracked.backoff.succeed();
-                tracked.grown |= reached == Reached::Burst;
+                tracked.grown |= reached != Reached::Level;
                 let pause = match reached {
-                    _ if tracked.finish.is_some() => Duration::ZERO,
+                    Reached::Waiting => WAITING_INTERVAL,
+                    Reached::Level | Reached::Burst if tracked.finish.is_some() => Duration::ZERO,
                     Reached::Level => LIVE_INTERVAL,
+                    Reached::Burst if followed => LIVE_INTERVAL,
                     Reached::Burst => BURST_INTERVAL,
                 };
-                tracked.not_before = Instant::now() + pause;
+                let now = Instant::now();
+                tracked.not_before = now + pause;
+                // Whoever follows the job leaves when its end is told, so that the output goes first.
+                if let Some(finish) = &mut tracked.finish
+                    && followed
+                    && now < finish.patient_until
+                {
+                    finish.announce_at = now + self.config.flush;
+                }
             }
             Err(error) => {
                 tracing::debug!(job_id = %key.job_id, error = %error, "cannot send output, trying again");
@@ -326,11 +347,14 @@ impl Shipper {
             }
             if let Some(streams) = tracked.streams.take() {
                 tracked.grown = false;
+                let followed = streams.iter().any(StreamTail::may_be_followed);
+                let patient = tracked.finish.is_none_or(|finish| now < finish.patient_until);
                 let errand = Errand {
                     key: key.clone(),
                     attempt: tracked.attempt,
-                    room: Room(self.limit),
-                    burst: if tracked.finish.is_some() { u64::MAX } else { BURST_BYTES },
+                    room: Room { limit: self.limit, patient },
+                    // In parts while somebody follows, so that the end is not told in the middle of it.
+                    burst: if tracked.finish.is_some() && !followed { u64::MAX } else { BURST_BYTES },
                 };
                 let client = self.client.clone();
                 self.senders.spawn(async move { errand.run(&client, streams).await });
@@ -389,10 +413,15 @@ impl Errand {
         let mut reached = Reached::Level;
         for stream in streams {
             let mut gone = 0;
-            while let Step::Sent { beyond_head } =
-                stream.step(client, &self.key, self.attempt, self.room).await?
-            {
-                gone += beyond_head;
+            loop {
+                match stream.step(client, &self.key, self.attempt, self.room).await? {
+                    Step::Sent { beyond_head } => gone += beyond_head,
+                    Step::Level => break,
+                    Step::Waiting => {
+                        reached = Reached::Waiting;
+                        break;
+                    }
+                }
                 if gone >= self.burst {
                     reached = Reached::Burst;
                     break;
@@ -428,7 +457,8 @@ mod tests {
         shipper.apply(Command::Finish(key.clone(), 1, Files::default()));
         let tracked = shipper.jobs.get_mut(&key).unwrap();
         tracked.grown = false;
-        tracked.finish = Some(Finish { announce_at: Instant::now(), announced: false });
+        let now = Instant::now();
+        tracked.finish = Some(Finish { announce_at: now, announced: false, patient_until: now });
         let streams = tracked.streams.take().unwrap();
         (shipper, key, streams, heard)
     }

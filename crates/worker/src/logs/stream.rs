@@ -12,8 +12,9 @@ use muster_client::{Client, ClientError, LogAppend, LogChunk};
 use muster_protocol::LogStream;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::unistd::{Whence, lseek};
+use tokio::time::Instant;
 
-use super::room::{HOLE_WORTH, Room};
+use super::room::{Audience, HOLE_WORTH, Room};
 use super::ticks::Ticks;
 use crate::keeper::Key;
 
@@ -30,6 +31,7 @@ pub(super) struct StreamTail {
     closed: bool,
     /// Bytes that were free at the last look; freeing goes on when it is worth it.
     freed: u64,
+    audience: Audience,
     file: Option<File>,
     pub(super) ticks: Arc<Mutex<Ticks>>,
 }
@@ -41,6 +43,8 @@ pub(super) enum Step {
     Sent { beyond_head: u64 },
     /// Everything that was written is sent, or nothing more is wanted.
     Level,
+    /// Those who read along come first; the scheduler has been asked how far they are.
+    Waiting,
 }
 
 /// The next bytes to send.
@@ -60,7 +64,26 @@ pub(super) fn note(ticks: &Mutex<Ticks>, file: &Metadata) {
 impl StreamTail {
     pub(super) fn new(stream: LogStream, path: String) -> Self {
         let closed = path.is_empty();
-        Self { path, stream, offset: 0, closed, freed: 0, file: None, ticks: Arc::default() }
+        Self {
+            path,
+            stream,
+            offset: 0,
+            closed,
+            freed: 0,
+            audience: Audience::Unknown,
+            file: None,
+            ticks: Arc::default(),
+        }
+    }
+
+    /// Whether somebody reads it along.
+    pub(super) fn is_followed(&self) -> bool {
+        !self.closed && matches!(self.audience, Audience::At { .. })
+    }
+
+    /// Whether somebody may read it along, for all that is known.
+    pub(super) fn may_be_followed(&self) -> bool {
+        !self.closed && self.audience != Audience::Nobody
     }
 
     /// Sends the next piece, if there is one.
@@ -74,6 +97,7 @@ impl StreamTail {
         let Some(piece) = self.read(room) else { return Ok(Step::Level) };
         let Piece { offset, bytes, length } = piece;
         let end = offset + bytes.len() as u64;
+        let waiting = bytes.is_empty();
         let chunk = LogChunk {
             job_id: key.job_id.to_string(),
             lease: key.lease,
@@ -85,8 +109,12 @@ impl StreamTail {
             ticks: self.ticks.lock().unwrap_or_else(PoisonError::into_inner).of(offset, end),
         };
         match client.append_log(chunk).await {
-            Ok(LogAppend::Kept(kept)) => self.offset = kept.length.max(end),
+            Ok(LogAppend::Kept(kept)) => {
+                self.offset = kept.length.max(end);
+                self.audience = self.audience.hear(kept.followed, Instant::now());
+            }
             Ok(LogAppend::Misplaced(kept)) => {
+                self.audience = self.audience.hear(kept.followed, Instant::now());
                 // A chunk that is refused where it was asked for would be asked for for ever.
                 self.closed = kept.length == offset;
                 self.offset = kept.length;
@@ -101,10 +129,13 @@ impl StreamTail {
         if self.offset >= length || self.closed {
             return Ok(Step::Level);
         }
+        if waiting {
+            return Ok(Step::Waiting);
+        }
         Ok(Step::Sent { beyond_head: end.saturating_sub(offset.max(room.head())) })
     }
 
-    /// What to send next; `None` when there is nothing.
+    /// What to send next; `None` when there is nothing, and no bytes while those who read along come first.
     fn read(&mut self, room: Room) -> Option<Piece> {
         let file = self.open()?.metadata().ok()?;
         let length = file.len();
@@ -114,10 +145,10 @@ impl StreamTail {
             return None;
         }
         let file = self.file.as_ref()?;
-        let (offset, end) = kept_from(file, room.next(self.offset, length), length)?;
-        let mut end = end.min(offset + CHUNK_BYTES);
-        if offset < room.head() {
-            end = end.min(room.head());
+        let (offset, end) = kept_from(file, room.next(self.offset, length, self.audience), length)?;
+        let end = end.min(offset + CHUNK_BYTES).min(room.until(offset, length, self.audience));
+        if end == offset {
+            return Some(Piece { offset, bytes: Bytes::new(), length });
         }
         // The file was written moments ago; its pages are in memory, and a thread would cost more than the copy.
         let mut buffer = vec![0; usize::try_from(end - offset).ok()?];
@@ -135,7 +166,8 @@ impl StreamTail {
 
     /// Gives disk space back: everything of a closed stream, and of an open one what nobody needs.
     fn free(&mut self, length: u64, room: Room) {
-        let holes = if self.closed { vec![(0, length)] } else { room.holes(self.offset, length) };
+        let holes =
+            if self.closed { vec![(0, length)] } else { room.holes(self.offset, length, self.audience) };
         let free: u64 = holes.iter().map(|(from, to)| to - from).sum();
         let Some(file) = self.file.as_ref().filter(|_| free >= self.freed.saturating_add(HOLE_WORTH)) else {
             return;
@@ -187,8 +219,9 @@ mod tests {
         for number in 0..16_u8 {
             file.write_all(&vec![number + 1; MIB]).unwrap();
         }
-        let room = Room(4 * MIB as u64);
+        let room = Room { limit: 4 * MIB as u64, patient: true };
         let mut tail = StreamTail::new(LogStream::Stdout, path.to_string_lossy().into_owned());
+        tail.audience = Audience::Nobody;
         let mut seen = Vec::new();
         while let Some(piece) = tail.read(room) {
             assert!(piece.bytes.iter().all(|byte| *byte > 0), "no hole is sent as zeros");
@@ -203,6 +236,7 @@ mod tests {
 
         // Another agent, which knows nothing, sends only what is still there.
         let mut again = StreamTail::new(LogStream::Stdout, path.to_string_lossy().into_owned());
+        again.audience = Audience::Nobody;
         assert!(again.read(room).is_none());
         file.write_all(b"more").unwrap();
         let piece = again.read(room).unwrap();
