@@ -17,6 +17,7 @@ mod claims;
 mod configuration;
 mod control;
 mod dependencies;
+mod disconnects;
 mod explaining;
 mod fencing;
 mod following;

@@ -55,6 +55,8 @@ pub(super) struct Agent {
     pub(super) rounds: Rounds,
     pub(super) drain: Drain,
     pub(super) lease_ttl: Duration,
+    /// The scheduler has said how long a lease lives.
+    pub(super) lease_is_known: bool,
     pub(super) log_limit: u64,
     pub(super) fence_ns: Option<u64>,
     pub(super) next_beat: Instant,
@@ -178,9 +180,11 @@ impl Agent {
         }
     }
 
-    /// A claim is as old as its poll may be, so polls are short beside a lease.
+    /// A claim is as old as its poll may be, so polls are short beside a lease. Until the scheduler has said how long a
+    /// lease is, they do not wait at all.
     fn open_poll(&mut self, room: u32) {
-        let wait = self.config.timing.poll.min(self.lease_ttl / 4);
+        let longest = if self.lease_is_known { self.lease_ttl / 4 } else { Duration::ZERO };
+        let wait = self.config.timing.poll.min(longest);
         self.calls.poll(room, self.ahead(), wait);
     }
 
@@ -259,6 +263,7 @@ impl Agent {
         if response.lease_ttl_ms > 0 {
             self.lease_ttl = Duration::from_millis(response.lease_ttl_ms);
         }
+        self.lease_is_known = true;
         if response.log_limit_bytes != self.log_limit {
             self.log_limit = response.log_limit_bytes;
             self.logs.set_limit(self.log_limit);

@@ -94,6 +94,7 @@ pub async fn run(
         rounds,
         drain: Drain::new(),
         lease_ttl: LEASE_TTL,
+        lease_is_known: false,
         log_limit: 0,
         fence_ns: None,
         next_beat: Instant::now(),
