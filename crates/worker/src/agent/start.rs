@@ -74,9 +74,8 @@ pub async fn run(
     }
     rounds.registered();
     let logs = Logs::start(client.clone(), LogsConfig { directory: output, flush: config.timing.log_flush });
-    let beat_timeout = config.timing.heartbeat.max(Duration::from_secs(1));
     let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
-    let calls = Calls::new(client, worker_id, beat_timeout);
+    let calls = Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1)));
     let mut agent = Agent {
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
