@@ -26,6 +26,7 @@ CREATE TABLE jobs (
     last_heartbeat bigint,
     -- Set while the job runs.
     sign_at bigint,
+    lease_ends_at bigint,
     reserved_at bigint,
     drain_started_at bigint,
     -- Set once the job is done, failed or cancelled.
@@ -85,6 +86,7 @@ CREATE INDEX jobs_by_set ON jobs (set_id, seq) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('reserved', 'running', 'preempting');
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
+CREATE INDEX jobs_lease_end ON jobs (lease_ends_at) WHERE lease_ends_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE status IN ('failed', 'cancelled');
@@ -199,3 +201,20 @@ CREATE TABLE leader_leases (
 ) WITH (fillfactor = 50);
 INSERT INTO leader_leases (role, holder, term, expires_at)
 VALUES ('reaper', '', 0, 0), ('planner', '', 0, 0), ('retention', '', 0, 0), ('webhooks', '', 0, 0);
+
+-- Checkpoints that are too large for one transaction, in parts under one name, with the number of their job.
+CREATE TABLE checkpoint_parts (
+    name text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    job bigint NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (name, number)
+);
+CREATE INDEX checkpoint_parts_of_job ON checkpoint_parts (job);
+
+-- The schedulers on this database, by the name of their data directory.
+CREATE TABLE schedulers (
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    url text NOT NULL,
+    seen_at bigint NOT NULL
+);

@@ -33,6 +33,7 @@ CREATE TABLE jobs (
     last_heartbeat INTEGER,
     -- Set while the job runs.
     sign_at INTEGER,
+    lease_ends_at INTEGER,
     -- Set while the job is reserved.
     reserved_at INTEGER,
     -- Set while the job stops, or has stopped and waits for the others of its gang.
@@ -91,6 +92,7 @@ CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NUL
 CREATE INDEX jobs_held ON jobs (worker_id, shape, status)
     WHERE status = 'running' OR status = 'reserved' OR status = 'preempting';
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
+CREATE INDEX jobs_lease_end ON jobs (lease_ends_at) WHERE lease_ends_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (worker_id, drain_started_at) WHERE drain_started_at IS NOT NULL;
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unfinished ON jobs (seq) WHERE done_at IS NULL;
@@ -196,3 +198,20 @@ CREATE TABLE run_times (
     at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_times_by_age ON run_times (at);
+
+-- Checkpoints that are too large for one transaction, in parts under one name, with the number of their job.
+CREATE TABLE checkpoint_parts (
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (name, number)
+) STRICT;
+CREATE INDEX checkpoint_parts_of_job ON checkpoint_parts (job);
+
+-- The schedulers on this database, by the name of their data directory.
+CREATE TABLE schedulers (
+    id TEXT NOT NULL PRIMARY KEY,
+    url TEXT NOT NULL,
+    seen_at INTEGER NOT NULL
+) STRICT;

@@ -18,6 +18,7 @@ mod process;
 mod receiver;
 mod scheduler;
 mod stores;
+mod switch;
 pub mod tree;
 mod wait;
 mod watchdog;
@@ -32,6 +33,7 @@ pub use process::{Process, binary};
 pub use receiver::{Received, Receiver, Reply};
 pub use scheduler::{Scheduler, Settings};
 pub use stores::{Backing, StoreKind};
+pub use switch::Switch;
 pub use wait::{eventually, until};
 pub use worker::{Worker, WorkerSettings};
 

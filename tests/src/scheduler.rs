@@ -50,10 +50,12 @@ struct Place {
     address: Ipv4Addr,
     /// What goes before its command.
     entrance: Vec<String>,
+    /// The name of its data directory.
+    data: &'static str,
 }
 
 impl Place {
-    const HERE: Self = Self { address: Ipv4Addr::LOCALHOST, entrance: Vec::new() };
+    const HERE: Self = Self { address: Ipv4Addr::LOCALHOST, entrance: Vec::new(), data: "data" };
 }
 
 impl Scheduler {
@@ -71,9 +73,14 @@ impl Scheduler {
         Self::start_in(Place::HERE, backing, settings)
     }
 
+    /// The same with a data directory of its own.
+    pub fn start_apart(backing: &Backing, settings: Settings, data: &'static str) -> Self {
+        Self::start_in(Place { data, ..Place::HERE }, backing, settings)
+    }
+
     /// Starts on a machine, listening on one of its addresses.
     pub fn start_at(machine: &Machine, address: Ipv4Addr, backing: &Backing, settings: Settings) -> Self {
-        Self::start_in(Place { address, entrance: machine.entrance() }, backing, settings)
+        Self::start_in(Place { address, entrance: machine.entrance(), ..Place::HERE }, backing, settings)
     }
 
     fn start_in(place: Place, backing: &Backing, settings: Settings) -> Self {
@@ -139,6 +146,10 @@ impl Scheduler {
         Http::at((self.place.address, self.port.port()).into())
     }
 
+    pub fn port(&self) -> u16 {
+        self.port.port()
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}:{}", self.place.address, self.port.port())
     }
@@ -178,7 +189,7 @@ fn launch(place: &Place, backing: &Backing, port: u16, settings: &Settings) -> P
     if !backing.url().is_empty() {
         command.args(["--db-url", backing.url()]);
     }
-    command.arg("--data-dir").arg(backing.directory().join("data")).current_dir(backing.directory());
+    command.arg("--data-dir").arg(backing.directory().join(place.data)).current_dir(backing.directory());
     settings.apply(&mut command);
     let log = backing.directory().join(format!("scheduler-{port}.log"));
     Process::start("muster-scheduler", command, &log)

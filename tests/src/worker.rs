@@ -50,10 +50,15 @@ pub struct Worker {
 impl Worker {
     /// Starts a worker and waits until the scheduler lists it.
     pub fn start(scheduler: &Scheduler, settings: WorkerSettings) -> Self {
+        Self::start_by(scheduler, &scheduler.url(), settings)
+    }
+
+    /// Starts a worker that reaches the scheduler by another address.
+    pub fn start_by(scheduler: &Scheduler, url: &str, settings: WorkerSettings) -> Self {
         let directory = TempDir::with_prefix("muster-worker-").expect("the temporary directory is writable");
         let directory = Arc::new(directory);
-        let process = launch(&scheduler.url(), &settings, &directory);
-        let mut worker = Self { process, settings, url: scheduler.url(), directory };
+        let process = launch(url, &settings, &directory);
+        let mut worker = Self { process, settings, url: url.to_owned(), directory };
         worker.await_registered(scheduler);
         worker
     }

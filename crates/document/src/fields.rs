@@ -15,7 +15,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 33] = [
+pub(crate) const SHARED: [&str; 34] = [
     "env",
     "working_dir",
     "cpus",
@@ -36,6 +36,7 @@ pub(crate) const SHARED: [&str; 33] = [
     "delay",
     "deadline",
     "grace",
+    "on_disconnect",
     "signal",
     "signal_scope",
     "on_preempt_exit0",
@@ -101,6 +102,7 @@ impl Fields {
             "delay" => request.delay_seconds = values::duration(value, key, mistakes),
             "deadline" => request.deadline = values::time(value, key, mistakes),
             "grace" => request.grace_seconds = grace(value, mistakes),
+            "on_disconnect" => request.on_disconnect = on_disconnect(value, mistakes),
             "signal" => request.stop_signal = values::signal(value, key, mistakes),
             _ => return false,
         }
@@ -197,6 +199,7 @@ impl Fields {
             delay_seconds,
             deadline: given.deadline.or(other.deadline),
             grace_seconds: given.grace_seconds.or(other.grace_seconds),
+            on_disconnect: given.on_disconnect.or(other.on_disconnect),
             stop_signal: given.stop_signal.or(other.stop_signal),
             launch: given.launch.or(other.launch),
             on_preempt_exit0: given.on_preempt_exit0.or(other.on_preempt_exit0),
@@ -309,6 +312,16 @@ fn grace(node: &Node, mistakes: &mut Mistakes) -> Option<u32> {
     }
     // Rounded up: a process never gets less time than it was promised.
     Some(seconds.ceil() as u32)
+}
+
+fn on_disconnect(node: &Node, mistakes: &mut Mistakes) -> Option<String> {
+    let text = values::text(node, "on_disconnect", mistakes)?;
+    let time = text.strip_prefix("keep=").and_then(crate::amounts::duration);
+    if text != "stop" && time.is_none_or(|time| time.is_zero()) {
+        mistakes.add(node.at, "on_disconnect must be stop, or keep with a time such as keep=30m");
+        return None;
+    }
+    Some(text)
 }
 
 fn tags(node: &Node, mistakes: &mut Mistakes) -> Option<Vec<String>> {

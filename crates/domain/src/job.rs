@@ -141,6 +141,9 @@ pub struct Job {
     pub round: Option<Round>,
     /// The worker of the round that was drained last, while the task waits.
     pub last_worker: Option<WorkerId>,
+    /// How long the current lease lasts without a sign of life, as it was handed out to a worker that stops the job by
+    /// itself before; the scheduler's timeout when absent.
+    pub lease_span: Option<Span>,
     /// The key of the claim that the current lease was handed out for.
     pub claim_key: Option<Arc<str>>,
     /// The GPUs that it holds while it holds room, and those that it held last afterwards.
@@ -191,6 +194,7 @@ impl Job {
             checkpoint_file: None,
             round: None,
             last_worker: None,
+            lease_span: None,
             claim_key: None,
             devices: None,
             stopped_for: None,
@@ -282,6 +286,12 @@ impl Job {
     /// makes no job older than it is.
     pub fn last_sign_of_life(&self) -> Timestamp {
         self.last_heartbeat().max(self.started_at).unwrap_or(self.created_at)
+    }
+
+    /// When the current lease ends unless something is heard of the job, where the lease itself says how long it lasts.
+    pub fn lease_ends_at(&self) -> Option<Timestamp> {
+        let held = self.must_be_heard() || self.status() == Status::Preempting;
+        self.lease_span.filter(|_| held).map(|span| self.last_sign_of_life() + span)
     }
 
     /// Since when it holds its place with a process: while it runs and while it stops.

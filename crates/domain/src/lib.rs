@@ -67,7 +67,8 @@ pub use resources::{Dimension, Requirement, Resources, Shortfall};
 pub use rule::{Ended, IfUnmet, Needs, Rule, Tally, Verdict};
 pub use set::{JobSet, SetKind, StepOutline};
 pub use spec::{
-    Concurrency, GangMembership, JobSpec, Launch, LaunchMode, Program, Shape, ShapeId, SignalScope, Unique,
+    Concurrency, GangMembership, JobSpec, Launch, LaunchMode, OnDisconnect, Program, Shape, ShapeId,
+    SignalScope, Unique,
 };
 pub use suggestion::{Change as SuggestedChange, Suggestion};
 pub use time::{Span, Timestamp};

@@ -1,5 +1,6 @@
 //! Bounds and defaults that every part agrees on. Configuration may lower or raise the defaults.
 
+use crate::spec::OnDisconnect;
 use crate::time::Span;
 
 /// Attempts in all when the submitter says nothing.
@@ -32,6 +33,33 @@ pub const MAX_QUEUE_DEPTH: usize = 16;
 
 /// A job that was lost with this many workers, one after the other, is held.
 pub const POISON_AFTER: usize = 3;
+
+/// The longest that a job may ask to be kept by a worker that reaches no scheduler.
+pub const MAX_KEEP: Span = Span::from_secs(7 * 24 * 3600);
+
+/// How long leases last of workers that stop a job by themselves before its lease ends.
+///
+/// A worker cannot tell a scheduler that is away from a network that is cut. So it stops a job before the scheduler may
+/// hand it out again: a job that is to outlive a longer outage is started again as much later when it is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// Of jobs that are to be stopped soon; no lease is shorter.
+    pub shortest: Span,
+    /// Of jobs that say nothing about it.
+    pub keep: Span,
+}
+
+impl LeaseTerms {
+    /// How long a lease on such a job lasts without a sign of life.
+    pub fn lease_of(self, wish: Option<OnDisconnect>) -> Span {
+        let wished = match wish {
+            Some(OnDisconnect::Stop) => self.shortest,
+            Some(OnDisconnect::Keep(span)) => span,
+            None => self.keep,
+        };
+        wished.max(self.shortest)
+    }
+}
 
 /// How long the scheduler waits before it takes something for lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,6 +36,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         signal_scope,
         user,
         fixed,
+        on_disconnect,
     } = again;
     let fields = [
         ("command", *program != first.program),
@@ -61,6 +62,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("signal_scope", *signal_scope != first.signal_scope),
         ("user", *user != first.user),
         ("preemptible", *fixed != first.fixed),
+        ("on_disconnect", *on_disconnect != first.on_disconnect),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
 }

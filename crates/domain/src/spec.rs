@@ -97,6 +97,17 @@ pub enum SignalScope {
     All,
 }
 
+/// What becomes of a running job when its worker reaches no scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnDisconnect {
+    /// It is stopped soon, so that it can soon start elsewhere.
+    #[serde(rename = "stop")]
+    Stop,
+    /// It goes on for so long, and does not start elsewhere before.
+    #[serde(rename = "keep")]
+    Keep(Span),
+}
+
 /// What was submitted. It never changes, so it is shared rather than copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
@@ -173,6 +184,9 @@ pub struct JobSpec {
     /// Never stopped in favour of others; such work does not borrow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed: bool,
+    /// The scheduler's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<OnDisconnect>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -217,6 +231,7 @@ impl JobSpec {
             signal_scope: None,
             user: None,
             fixed: false,
+            on_disconnect: None,
         }
     }
 

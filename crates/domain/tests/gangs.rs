@@ -59,14 +59,14 @@ fn claim(tasks: &mut [Job], at: usize, now: Timestamp) {
     let worker = tasks[at].worker().cloned();
     let _ = transition(
         &mut tasks[at],
-        &Trigger::Claim { worker, key: None, devices: None, prepares: false },
+        &Trigger::Claim { worker, key: None, devices: None, prepares: false, terms: None },
         now,
     );
 }
 
 fn take(tasks: &mut [Job], at: usize, now: Timestamp) {
     let worker = tasks[at].worker().cloned();
-    let claim = Trigger::Claim { worker, key: None, devices: None, prepares: true };
+    let claim = Trigger::Claim { worker, key: None, devices: None, prepares: true, terms: None };
     let _ = transition(&mut tasks[at], &claim, now);
 }
 
@@ -197,6 +197,7 @@ fn what_finished_during_a_drain_is_run_again_unless_the_gang_keeps_what_is_done(
     assert_eq!(after_a_drain(false), [Status::Blocked, Status::Blocked]);
 }
 
+#[expect(clippy::unwrap_used, reason = "what goes wrong here has to fail the test")]
 fn ends(tasks: &mut [Job], at: usize, kind: ReportKind, now: Timestamp) {
     let (id, lease) = (tasks[at].id, Some(tasks[at].lease));
     let exit = Exit { code: Some(i32::from(kind != ReportKind::Done)), signal: None };
@@ -310,4 +311,30 @@ fn a_task_that_takes_too_long_to_prepare_gives_the_round_up() {
     gang_transition(&mut tasks, id, &Trigger::Overrun, alarm).unwrap();
     assert_eq!(statuses(&tasks), [Status::Preempting; 2]);
     assert!(tasks.iter().all(|task| task.attempts == 0));
+}
+
+/// Whoever is lost while its gang is drained, and is not to run again after a loss, takes the gang with it.
+#[test]
+fn a_task_that_is_lost_for_good_during_a_drain_fails_its_gang() {
+    for lost in [true, false] {
+        let mut tasks = gang(2, None, false);
+        for task in &mut tasks {
+            Arc::make_mut(&mut task.spec).retry.on.lost = lost;
+        }
+        place(&mut tasks, 2, START);
+        claim(&mut tasks, 0, START);
+        claim(&mut tasks, 1, START);
+        let (first, second) = (tasks[0].id, tasks[1].id);
+        let preempt = Trigger::Preempt { message: None, in_favour_of: None };
+        gang_transition(&mut tasks, first, &preempt, START).unwrap();
+        let caller = Caller { lease: Some(tasks[0].lease), worker: None };
+        let exit = Exit { code: Some(0), signal: None };
+        let kind = ReportKind::Preempted;
+        let report = Trigger::Report { caller, kind, exit, message: None, outputs: None };
+        gang_transition(&mut tasks, first, &report, START).unwrap();
+        let later = START + Span::from_secs(46);
+        gang_transition(&mut tasks, second, &Trigger::StopOverdue { patience: patience(45) }, later).unwrap();
+        let expected = if lost { Status::Blocked } else { Status::Failed };
+        assert_eq!(tasks.iter().map(Job::status).collect::<Vec<_>>(), [expected; 2]);
+    }
 }

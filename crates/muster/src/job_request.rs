@@ -150,6 +150,7 @@ fn conditions(args: &ConditionArgs, moments: &Moments) -> SubmitRequest {
     SubmitRequest {
         max_retries: args.max_retries,
         grace_seconds: args.grace.map(|grace| whole_seconds(grace.as_secs_f64())),
+        on_disconnect: args.on_disconnect.clone(),
         timeout_seconds: args.timeout.map(seconds),
         not_before: moments.not_before,
         delay_seconds: moments.delay.map(seconds),

@@ -94,6 +94,10 @@ pub struct SubmitRequest {
     /// Seconds between the polite signal and the kill when the job is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<u32>,
+    /// What becomes of the running job when its worker reaches no scheduler: `stop` stops it soon, so that it soon starts
+    /// elsewhere; `keep=30m` lets it go on for so long, and if it was lost it starts elsewhere no earlier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<String>,
     /// Tasks that start together or not at all; more than 1 makes a gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang_size: Option<i64>,
@@ -344,6 +348,12 @@ pub struct Job {
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<u32>,
+    /// What becomes of it when its worker reaches no scheduler; the scheduler's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<String>,
+    /// In a claim: how long this lease lives without a heartbeat. The worker stops the job before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ttl_ms: Option<u64>,
     /// Remarks on the submission, such as resources that no worker has today.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

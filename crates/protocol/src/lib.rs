@@ -30,8 +30,8 @@ pub use jobs::{
     OnConflict, Resources, Retry, SubmitRequest, Unique,
 };
 pub use logs::{
-    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogGap, LogGapCause, LogMessage,
-    LogPiece, LogStream,
+    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, HEADER_LOG_UNREACHABLE, LogAppended, LogGap,
+    LogGapCause, LogMessage, LogPiece, LogRun, LogStream,
 };
 pub use overview::{FreeCount, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use problem::Problem;

@@ -12,6 +12,19 @@ pub const HEADER_LOG_LENGTH: &str = "x-muster-log-length";
 /// Response header of a read of one stream: the first range of offsets that is not kept, such as `100-199`.
 pub const HEADER_LOG_MISSING: &str = "x-muster-log-missing";
 
+/// Response header of a read: schedulers that may have more of the output and do not answer.
+pub const HEADER_LOG_UNREACHABLE: &str = "x-muster-log-unreachable";
+
+/// The output of one run that a scheduler keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogRun {
+    pub lease: u64,
+    pub attempt: u32,
+    /// Bytes that have arrived, also those that are no longer kept.
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+}
+
 /// One of the two outputs of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -98,6 +98,10 @@ pub struct SyncRequest {
     /// one of them may start or must not any more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<LeaseRef>,
+    /// The worker stops each job before the lease ends that it was handed with (`lease_ttl_ms` of the job). Without it
+    /// every lease is as long as the answer says.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_leases: bool,
 }
 
 /// The scheduler's word on one report or heartbeat.
@@ -142,7 +146,8 @@ pub struct SyncResponse {
     pub go: Vec<LeaseRef>,
     pub stop: Vec<StopOrder>,
     pub jobs: Vec<Job>,
-    /// How long a lease lives without a heartbeat: the worker stops its jobs itself before that.
+    /// How long a lease lives at least without a heartbeat: the worker stops its jobs itself before that, unless a job
+    /// says that it has longer.
     pub lease_ttl_ms: u64,
     /// The longest log that is kept of one stream of one attempt.
     pub log_limit_bytes: u64,

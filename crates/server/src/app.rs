@@ -17,6 +17,7 @@ use crate::journal::Journal;
 use crate::leadership::Leadership;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::tokens::Tokens;
 use crate::wake::WakeHub;
 use crate::webhooks::Sender;
@@ -39,6 +40,8 @@ pub(crate) struct App {
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,
     pub(crate) webhooks: Sender,
+    /// The other schedulers on the same store.
+    pub(crate) peers: Peers,
     pub(crate) tokens: Tokens,
     /// Where finished jobs go before they are removed.
     pub(crate) archive: Option<Archive>,

@@ -14,7 +14,15 @@ fn beat(name: &str) -> Command {
 }
 
 fn claim() -> Command {
-    Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: None, again: false, prepares: false })
+    Command::Claim(Ask {
+        worker: None,
+        max: 5,
+        ahead: 0,
+        key: None,
+        again: false,
+        prepares: false,
+        terms: None,
+    })
 }
 
 fn submit(batcher: &Batcher, command: Command) -> tokio::task::JoinHandle<Result<Outcome, ApiError>> {
@@ -180,6 +188,7 @@ async fn a_named_claim_whose_answer_nobody_took_is_not_handed_back() {
         key: Some("once".into()),
         again: false,
         prepares: false,
+        terms: None,
     });
     let delivery = batcher.submit(vec![named]).await.unwrap();
     assert!(delivery.has_jobs());
@@ -201,6 +210,7 @@ async fn a_named_claim_that_is_refused_after_all_is_handed_back() {
         key: Some("once".into()),
         again: false,
         prepares: false,
+        terms: None,
     });
     batcher.submit(vec![named]).await.unwrap().give_back();
     assert_eq!(handed_back(&store.begun(2).await[1]), (job.id, Some(job.lease)));

@@ -1,8 +1,8 @@
 //! Checkpoints on their way in and out: small ones go into the database, larger ones into a file beside the
-//! output of their job, which goes when the job goes.
+//! output of their job, which goes when the job goes, or into the database in parts where several schedulers share it.
 //!
-//! Guarantee: a file is complete and on disk before the database names it, and what the database no longer
-//! names is removed.
+//! Guarantee: a file is complete and on disk before the database names it, all parts are there before one of them is
+//! read, and what the database no longer names is removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,19 @@ use axum::body::{Body, HttpBody as _};
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http_body_util::BodyExt as _;
-use muster_store::Content;
+use muster_domain::JobId;
+use muster_store::{CheckpointPart, Command, Content, PARTS_PREFIX, Store, StoreExt as _};
 use tokio::fs::{self, File};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::app::App;
 use crate::error::ApiError;
 use crate::ids;
 
 /// Up to this size a checkpoint is kept in the database.
 const SMALL: usize = 64 * 1024;
+/// Bytes of a part of a checkpoint in the store.
+const PART: usize = 1024 * 1024;
 /// Read at a time.
 const PIECE: usize = 256 * 1024;
 
@@ -30,13 +34,11 @@ fn path(directory: &Path, name: &str) -> PathBuf {
     directory.join(name)
 }
 
-/// Takes a checkpoint in: at most `limit` bytes, each piece within `patience`.
-pub(crate) async fn receive(
-    directory: &Path,
-    mut body: Body,
-    limit: usize,
-    patience: Duration,
-) -> Result<Content, ApiError> {
+/// Takes a checkpoint in: at most `limit` bytes, each piece within `patience`. Where several schedulers share a store, a
+/// large one goes into the store in parts, so that it outlives the scheduler that took it in.
+pub(crate) async fn receive(app: &App, job: JobId, mut body: Body) -> Result<Content, ApiError> {
+    let (limit, patience) = (app.config.limits.checkpoint, app.config.body_timeout);
+    let directory = &app.logs.directory(job);
     if body.size_hint().lower() > limit as u64 {
         return Err(ApiError::too_large(limit));
     }
@@ -47,6 +49,9 @@ pub(crate) async fn receive(
         }
         small.extend_from_slice(&piece);
         if small.len() > SMALL {
+            if app.store.is_shared() {
+                return parts(app, job, small, body).await;
+            }
             return spill(directory, small.freeze(), body, limit, patience).await;
         }
     }
@@ -61,6 +66,61 @@ async fn next(body: &mut Body, patience: Duration) -> Result<Option<Bytes>, ApiE
             return Ok(Some(data));
         }
     }
+}
+
+/// Puts what came and what comes into the store, a part at a time. Parts of a checkpoint that is never saved go with the
+/// next one that is, or with the job.
+async fn parts(app: &App, job: JobId, mut held: BytesMut, mut body: Body) -> Result<Content, ApiError> {
+    let (limit, patience) = (app.config.limits.checkpoint, app.config.body_timeout);
+    let name: Arc<str> = format!("{PARTS_PREFIX}{}", ids::secret()).into();
+    let (mut number, mut bytes, mut ended) = (0, held.len() as u64, false);
+    while !ended || !held.is_empty() {
+        while !ended && held.len() < PART {
+            match next(&mut body, patience).await? {
+                Some(piece) => {
+                    bytes += piece.len() as u64;
+                    if bytes > limit as u64 {
+                        return Err(ApiError::too_large(limit));
+                    }
+                    held.extend_from_slice(&piece);
+                }
+                None => ended = true,
+            }
+        }
+        let part = held.split_to(held.len().min(PART)).to_vec();
+        if !part.is_empty() {
+            let part = CheckpointPart { job, name: Arc::clone(&name), number, bytes: part };
+            put(app, part).await?;
+            number += 1;
+        }
+    }
+    Ok(Content::Parts { name, bytes })
+}
+
+/// One part in a transaction of its own: others need not wait until it is on disk.
+async fn put(app: &App, part: CheckpointPart) -> Result<(), ApiError> {
+    let now = app.config.clock.now();
+    let (answer, _) = app.store.apply_one(now, Command::PutPart(part)).await?;
+    answer.map(|_| ()).map_err(ApiError::from)
+}
+
+/// The content of a checkpoint in parts as a body. One that is replaced meanwhile breaks off.
+pub(crate) fn send_parts(store: Arc<dyn Store>, name: Arc<str>, bytes: u64) -> Body {
+    let pieces = stream::unfold(Some((0, bytes)), move |place| {
+        let (store, name) = (Arc::clone(&store), Arc::clone(&name));
+        async move {
+            let (number, left) = place.filter(|(_, left)| *left > 0)?;
+            match store.part(name, number).await {
+                Ok(Some(part)) => {
+                    let left = left.saturating_sub(part.len() as u64);
+                    Some((Ok(Bytes::from(part)), Some((number + 1, left))))
+                }
+                Ok(None) => Some((Err(io::Error::other("the checkpoint was replaced")), None)),
+                Err(error) => Some((Err(io::Error::other(error)), None)),
+            }
+        }
+    });
+    Body::from_stream(pieces)
 }
 
 /// Writes what came and what comes into a file of its own.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use muster_domain::limits::MAX_KEEP;
 use muster_domain::retry::{Backoff, RetryOn, RetryPolicy};
-use muster_domain::{Concurrency, IfUnmet, Rule, Span, Timestamp, Unique, signal};
+use muster_domain::{Concurrency, IfUnmet, OnDisconnect, Rule, Span, Timestamp, Unique, signal};
 
-use crate::clock;
 use crate::config::Limits;
 use crate::error::ApiError;
 use crate::lenient::lenient_object;
 use crate::submission::check_text;
+use crate::{clock, duration};
 
 /// Longer than this is a mistake: a hundred years.
 const MOST_SECONDS: f64 = 3.2e9;
@@ -207,4 +208,37 @@ pub(crate) fn rules(
         return Ok(Vec::new());
     }
     depends_on.iter().map(|name| own.get(name).map_or(Ok(common), |text| rule("rules", text))).collect()
+}
+/// What becomes of a running job when its worker reaches no scheduler, as it is written.
+pub(crate) fn on_disconnect(text: Option<&str>) -> Result<Option<OnDisconnect>, ApiError> {
+    let wrong = || {
+        let most = MAX_KEEP.as_micros() / 1_000_000 / 3600;
+        let message =
+            format!("on_disconnect must be stop, or keep with a time of up to {most}h such as keep=30m");
+        ApiError::invalid_field("on_disconnect", message)
+    };
+    match text.filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some("stop") => Ok(Some(OnDisconnect::Stop)),
+        Some(text) => {
+            let time = text.strip_prefix("keep=").and_then(duration::parse).ok_or_else(wrong)?;
+            let span = Span::from(time);
+            if span == Span::ZERO || span > MAX_KEEP {
+                Err(wrong())
+            } else {
+                Ok(Some(OnDisconnect::Keep(span)))
+            }
+        }
+    }
+}
+
+/// The same as it is shown.
+pub(crate) fn on_disconnect_text(wish: OnDisconnect) -> String {
+    match wish {
+        OnDisconnect::Stop => "stop".to_owned(),
+        OnDisconnect::Keep(span) if span.as_micros() % 1_000_000 == 0 => {
+            format!("keep={}s", span.as_micros() / 1_000_000)
+        }
+        OnDisconnect::Keep(span) => format!("keep={}ms", span.as_micros() / 1_000),
+    }
 }

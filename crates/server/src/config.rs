@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use muster_domain::DeliveryPolicy;
-use muster_domain::limits::Timeouts;
+use muster_domain::limits::{LeaseTerms, Timeouts};
+use muster_domain::{DeliveryPolicy, Span};
 use muster_store::engine::{Policies, Policy};
 
 use crate::clock::Clock;
@@ -14,6 +14,9 @@ use crate::gate::Origin;
 use crate::webhooks::Target;
 
 const MIB: usize = 1024 * 1024;
+
+/// Longer than a restart or an upgrade of schedulers and of their database usually takes.
+pub(crate) const DISCONNECT_KEEP: Duration = Duration::from_secs(180);
 
 /// Bounds on what a request may carry. Beyond them it is answered with 400 or 413 and the bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,10 +114,14 @@ pub struct Access {
 /// How a scheduler behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Where logs of jobs are kept. Schedulers that share a store share this directory too.
+    /// Where the output of jobs is kept. Schedulers that share a store may share it; otherwise they read from each other.
     pub data_dir: PathBuf,
+    /// Where other schedulers on the same store reach this one; where it listens when absent.
+    pub advertise_url: Option<String>,
     /// How long silence is borne before something is taken for lost.
     pub timeouts: Timeouts,
+    /// How long a worker that reaches no scheduler keeps a job that says nothing about it.
+    pub disconnect_keep: Duration,
     /// The longest pause between two passes of the reaper.
     pub reaper_interval: Duration,
     /// The pause between two passes of the planner's safety net.
@@ -169,11 +176,20 @@ pub struct ServerConfig {
     pub clock: Clock,
 }
 
+impl ServerConfig {
+    /// For workers that stop a job by themselves before its lease ends.
+    pub(crate) fn lease_terms(&self) -> LeaseTerms {
+        LeaseTerms { shortest: self.timeouts.job_heartbeat, keep: Span::from(self.disconnect_keep) }
+    }
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("data"),
+            advertise_url: None,
             timeouts: Timeouts::default(),
+            disconnect_keep: DISCONNECT_KEEP,
             reaper_interval: Duration::from_secs(10),
             planner_interval: Duration::from_secs(5),
             safety_tick: Duration::from_secs(5),

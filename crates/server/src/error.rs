@@ -144,7 +144,13 @@ impl ApiError {
     /// Large checkpoints are files of the scheduler that took them in.
     pub fn checkpoint_elsewhere() -> Self {
         let message = "the checkpoint is a file that this scheduler does not have";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "checkpoint_elsewhere", message)
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "checkpoint_elsewhere", message);
+        Self { retry_after: Some(5), ..error }
+    }
+
+    /// Output that another scheduler keeps, which does not answer.
+    pub fn logs_elsewhere(message: String) -> Self {
+        Self { retry_after: Some(5), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "logs_elsewhere", message) }
     }
 
     pub fn unauthorized(message: &'static str) -> Self {

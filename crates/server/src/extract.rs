@@ -30,6 +30,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) params: Params,
+    /// As it came.
+    pub(crate) query: Option<String>,
     pub(crate) headers: HeaderMap,
     pub(crate) request_id: RequestId,
     pub(crate) is_head: bool,
@@ -38,6 +40,23 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// A request that says nothing.
+    pub(crate) fn plain(request_id: RequestId) -> Self {
+        Self {
+            params: Params::parse(None),
+            query: None,
+            headers: HeaderMap::new(),
+            request_id,
+            is_head: false,
+            path_lease: None,
+        }
+    }
+
+    /// The path with the query as it came.
+    pub(crate) fn target(&self, path: &str) -> String {
+        self.query.as_ref().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+    }
+
     pub(crate) fn caller(&self) -> Result<Caller, ApiError> {
         let caller = params::caller(&self.params, &self.headers)?;
         Ok(Caller { lease: caller.lease.or(self.path_lease), ..caller })
@@ -65,6 +84,7 @@ impl FromRequestParts<Shared> for Call {
         let request_id = parts.extensions.get::<RequestId>().copied();
         Ok(Self {
             params: Params::parse(parts.uri.query()),
+            query: parts.uri.query().map(str::to_owned),
             headers: std::mem::take(&mut parts.headers),
             request_id: request_id.unwrap_or_else(|| RequestId(ids::request())),
             is_head: parts.method == http::Method::HEAD,

@@ -81,6 +81,10 @@ impl Store for GuardedStore {
         self.store.is_remote()
     }
 
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
     fn kind(&self) -> &'static str {
         self.store.kind()
     }
@@ -101,7 +105,15 @@ mod tests {
     use crate::testing::FakeStore;
 
     fn claim() -> Command {
-        Command::Claim(Ask { worker: None, max: 1, ahead: 0, key: None, again: false, prepares: false })
+        Command::Claim(Ask {
+            worker: None,
+            max: 1,
+            ahead: 0,
+            key: None,
+            again: false,
+            prepares: false,
+            terms: None,
+        })
     }
 
     #[tokio::test]

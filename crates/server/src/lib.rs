@@ -30,6 +30,7 @@ mod logs;
 mod loops;
 mod metrics;
 mod params;
+mod peers;
 mod placement_fields;
 mod private_files;
 mod routes;

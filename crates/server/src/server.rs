@@ -19,7 +19,7 @@ use crate::app::{App, Shared};
 use crate::archive::Archive;
 use crate::batcher::{Batcher, CommitterParts};
 use crate::clock::Clock;
-use crate::config::ServerConfig;
+use crate::config::{Access, ServerConfig};
 use crate::dispatcher::Dispatcher;
 use crate::error::ServerError;
 use crate::file_limit;
@@ -31,6 +31,7 @@ use crate::leadership::Leadership;
 use crate::listener::{self, Connections};
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::wake::{self, WakeHub};
 use crate::webhooks::{Reach, Sender};
 use crate::{ids, loops, routes};
@@ -102,9 +103,10 @@ impl Server {
         file_limit::fit(&mut config);
         let listener = bind(listen.into()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        let logs = LogStore::open(&config.data_dir, config.limits.log_stream)
-            .map_err(|source| ServerError::DataDir { path: config.data_dir.clone(), source })?;
+        let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
+        let logs = LogStore::open(&config.data_dir, config.limits.log_stream).map_err(data_dir)?;
         let logs = Arc::new(logs);
+        let peers = Peers::open(&config.data_dir, advertised(&config, addr)).map_err(data_dir)?;
         let archive = open_archive(&config)?;
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
@@ -133,12 +135,13 @@ impl Server {
             committer: watch::Sender::new(false),
         };
         let app = Arc::new(App {
-            gate: Gate::new(&config.access, addr),
+            gate: Gate::new(&known_as(&config), addr),
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             webhooks: Sender::new(&config.webhooks, Reach::new(&config.webhooks, addr), config.clock.clone()),
             event_readers: Arc::new(Semaphore::new(config.max_event_readers)),
             tokens: crate::tokens::Tokens::default(),
+            peers,
             config,
             store,
             batcher,
@@ -170,6 +173,27 @@ async fn ask_the_time(store: &dyn Store, clock: &Clock, health: &StoreHealth) {
     if tokio::time::timeout(TIME_BOUND, asked).await.is_err() {
         tracing::warn!("the store did not tell the time yet; the machine's clock serves until it does");
     }
+}
+
+/// The names by which the scheduler is known; the one that it tells the others is among them.
+fn known_as(config: &ServerConfig) -> Access {
+    let told = config.advertise_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok());
+    let mut access = config.access.clone();
+    access.hostnames.extend(told.and_then(|url| url.host().map(str::to_owned)));
+    access
+}
+
+/// Where other schedulers reach this one: as said, or where it listens.
+fn advertised(config: &ServerConfig, addr: Option<SocketAddr>) -> Option<String> {
+    let said = config.advertise_url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+    said.or_else(|| {
+        let addr = addr?;
+        if addr.ip().is_unspecified() {
+            let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
+            return Some(format!("http://{name}:{}", addr.port()));
+        }
+        Some(format!("http://{addr}"))
+    })
 }
 
 fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {
@@ -240,7 +264,11 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::keep_time(&app, stop).await })
     };
-    vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, probe, keep_time]
+    let note = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { crate::peers::note(&app, stop).await })
+    };
+    vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, probe, keep_time, note]
 }
 
 impl RunningServer {

@@ -47,6 +47,7 @@ lenient_object! {
         queue_name: String = "queue_name",
         max_retries: i64 = "max_retries",
         grace_seconds: i64 = "grace_seconds",
+        on_disconnect: String = "on_disconnect",
         gang_size: i64 = "gang_size",
         gang_min: i64 = "gang_min",
         tasks_per_worker: i64 = "tasks_per_worker",
@@ -257,6 +258,7 @@ impl SubmitBody {
             signal_scope: gang_submission::scope(self.signal_scope.as_deref())?,
             user: optional("user", self.user, limits.name)?,
             fixed: self.preemptible == Some(false),
+            on_disconnect: conditions::on_disconnect(self.on_disconnect.as_deref())?,
         })
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Watch {
     checkpoints: BTreeMap<JobId, Vec<u8>>,
     /// What is added to every bound on a time, where clocks disagree or a store is away.
     pub(crate) slack: Span,
+    /// Workers stop every process before its lease ends: nothing excuses two of one job.
+    pub(crate) fenced: bool,
 }
 
 impl Watch {
@@ -90,6 +92,9 @@ impl Watch {
         let kept = self.checkpoints.get(&job.id).map(Vec::as_slice);
         if claimed.checkpoint.as_deref() != kept {
             return Err(format!("{} got {:?} instead of {kept:?}", job.id, claimed.checkpoint));
+        }
+        if self.fenced {
+            runs_nowhere_else(job, workers)?;
         }
         gpus_are_free(job, workers, state)?;
         let Some(gang) = job.spec.gang.as_ref().map(|gang| gang.id) else { return Ok(()) };
@@ -183,12 +188,29 @@ fn place(task: &Job) -> String {
 fn overdue(job: &Job, now: Timestamp, slack: Span) -> Result<(), String> {
     let (since, bound) = match &job.phase {
         Phase::Reserved { reserved_at, claim: None, .. } => (*reserved_at, RESERVED_BOUND),
-        Phase::Preempting { drain_started_at, .. } => (*drain_started_at, STOPPING_BOUND),
-        Phase::Running { .. } | Phase::Reserved { .. } => (job.last_sign_of_life(), SILENCE_BOUND),
+        Phase::Preempting { drain_started_at, .. } => {
+            (*drain_started_at, STOPPING_BOUND + job.lease_span.unwrap_or(Span::ZERO))
+        }
+        Phase::Running { .. } | Phase::Reserved { .. } => {
+            (job.last_sign_of_life(), SILENCE_BOUND + job.lease_span.unwrap_or(Span::ZERO))
+        }
         _ => return Ok(()),
     };
     if now.since(since) > bound + slack {
         return Err(format!("{} is {} since {} us", job.id, job.status(), since.as_micros()));
+    }
+    Ok(())
+}
+
+/// No process of an earlier lease of the job is alive, on no worker that still has power.
+fn runs_nowhere_else(job: &Job, workers: &[SimWorker]) -> Result<(), String> {
+    for worker in workers {
+        if let Some((_, lease)) =
+            worker.processes.keys().find(|(id, lease)| *id == job.id && *lease < job.lease)
+        {
+            let (id, new) = (job.id, job.lease);
+            return Err(format!("{id} is handed out with lease {new} while {lease} runs on {}", worker.id));
+        }
     }
     Ok(())
 }

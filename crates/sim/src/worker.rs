@@ -62,6 +62,9 @@ pub(crate) struct Process {
     /// When the scheduler last heard of it, and the longest time without.
     pub(crate) heard: Timestamp,
     pub(crate) silent_for: Span,
+    /// When that was said which renewed its lease last, and how long the lease lasts.
+    pub(crate) renewed: Timestamp,
+    pub(crate) lease: Option<Span>,
 }
 
 impl Process {
@@ -113,6 +116,10 @@ pub(crate) struct SimWorker {
     pub(crate) doubted_until: Timestamp,
     /// How much of that is said and not answered yet.
     pub(crate) announcing: u32,
+    /// It stops each process before its lease ends.
+    pub(crate) fenced: bool,
+    /// When the claim that it got no answer to was made first.
+    claimed_at: Timestamp,
 }
 
 impl SimWorker {
@@ -135,6 +142,8 @@ impl SimWorker {
             unannounced: false,
             doubted_until: Timestamp::default(),
             announcing: 0,
+            fenced: false,
+            claimed_at: Timestamp::default(),
         };
         worker.keep_ports();
         worker
@@ -225,13 +234,27 @@ impl SimWorker {
             return None;
         }
         let again = self.open_claim.is_some();
+        if !again {
+            self.claimed_at = now;
+        }
         let key = self.open_claim.clone().unwrap_or_else(|| {
             self.claims += 1;
             Arc::from(format!("{}-{}", self.id, self.claims))
         });
         self.open_claim = Some(Arc::clone(&key));
         let (worker, key, prepares) = (Some(self.id.clone()), Some(key), self.prepares);
-        Some(Command::Claim(Ask { worker, max, ahead: 0, key, again, prepares }))
+        Some(Command::Claim(Ask { worker, max, ahead: 0, key, again, prepares, terms: None }))
+    }
+
+    /// No lease that the next claim brings is younger.
+    pub(crate) fn claimed_since(&self, now: Timestamp) -> Timestamp {
+        if self.open_claim.is_some() { self.claimed_at.min(now) } else { now }
+    }
+
+    /// The processes whose lease has ended by then, unless it is renewed.
+    pub(crate) fn lapsed(&self, then: Timestamp) -> Vec<ProcessKey> {
+        let ended = |process: &Process| process.lease.is_some_and(|lease| process.renewed + lease < then);
+        self.processes.iter().filter(|(_, process)| ended(process)).map(|(key, _)| *key).collect()
     }
 
     /// The answer to a claim: the processes that are new. Tasks that are to wait for others are prepared.
@@ -260,6 +283,8 @@ impl SimWorker {
                 // A claim that was answered late was made long before its process starts.
                 heard: job.last_sign_of_life(),
                 silent_for: Span::ZERO,
+                renewed: job.last_sign_of_life(),
+                lease: job.lease_span,
             };
             if job.status() == Status::Reserved {
                 self.prepared.insert(process, state);

@@ -43,6 +43,37 @@ fn one_scheduler_is_enough() {
     each("one_scheduler_is_enough", &[1, 2], 1, &plan);
 }
 
+/// Workers that stop a job before its lease ends: whatever goes wrong, also when all schedulers are away for longer than
+/// any lease, no job runs twice at a time.
+#[test]
+fn no_job_runs_twice_at_a_time_where_workers_fence_themselves() {
+    let plan = LivePlan { fenced: true, blackouts: Some(Duration::from_secs(300)), ..LivePlan::default() };
+    each("no_job_runs_twice_at_a_time_where_workers_fence_themselves", &[1, 2, 3, 4, 5, 6], 3, &plan);
+}
+
+/// All schedulers are away for up to two minutes, again and again: no job is stopped for it and none runs twice.
+#[test]
+fn jobs_outlive_schedulers_that_are_all_away() {
+    let plan = LivePlan {
+        fenced: true,
+        blackouts: Some(Duration::from_secs(120)),
+        only_blackouts: true,
+        trouble: Duration::from_secs(900),
+        ..LivePlan::default()
+    };
+    for seed in runs_with_fresh(&[1, 2, 3, 4], 2, 0).seeds {
+        match run_live(seed, &plan) {
+            Ok(report) => {
+                assert!(report.faults["all schedulers away"] >= 3, "seed {seed}: {report:?}");
+                assert_eq!(report.fenced, 0, "seed {seed}: no lease may end: {report:?}");
+            }
+            Err(broken) => panic!(
+                "again with: MUSTER_SIM_SEED={seed} cargo test -p muster-sim --test live outlive\n{broken}"
+            ),
+        }
+    }
+}
+
 /// Everything that happens follows from the seed.
 #[test]
 fn a_run_repeats_exactly() {

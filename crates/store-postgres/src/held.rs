@@ -1,12 +1,15 @@
 //! What workers hold, what is overdue, and what retention may remove.
 
-use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
-use muster_store::{HeldJob, Oldest, Usage};
+use muster_domain::{Job, JobId, ShapeId, Span, Timestamp, WorkerId};
+use muster_store::{HeldJob, LeaseEnds, Oldest, Usage};
 use tokio_postgres::Row;
 
 use crate::error::during;
 use crate::row::{self, JOB_COLUMNS, sql_limit, worker_names};
 use crate::tx::{Done, PostgresTx};
+
+/// How long a lease lasts: it ends that long after the last sign of life.
+const LEASE_SPAN: &str = "(lease_ends_at - greatest(coalesce(last_heartbeat, started_at), started_at))";
 
 impl PostgresTx {
     pub(crate) async fn count_held(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
@@ -68,8 +71,39 @@ impl PostgresTx {
         self.select_ids("read silent jobs", sql, before, limit).await
     }
 
+    pub(crate) async fn select_ended_leases(
+        &mut self,
+        now: Timestamp,
+        listened: Span,
+        limit: usize,
+    ) -> Done<Vec<JobId>> {
+        const OPERATION: &str = "read ended leases";
+        let sql = format!(
+            "SELECT id FROM jobs WHERE lease_ends_at < $1 AND {LEASE_SPAN} < $2 \
+             ORDER BY lease_ends_at, id LIMIT $3"
+        );
+        let listened = listened.as_micros() as i64;
+        let rows = self.query(OPERATION, &sql, &[&now.as_micros(), &listened, &sql_limit(limit)]).await?;
+        row::read_ids(OPERATION, &rows)
+    }
+
+    pub(crate) async fn select_lease_ends(&mut self, now: Timestamp) -> Done<LeaseEnds> {
+        const OPERATION: &str = "read the ends of leases";
+        let sql = format!(
+            "SELECT (SELECT min(lease_ends_at) FROM jobs WHERE lease_ends_at >= $1), \
+                    (SELECT min({LEASE_SPAN}) FROM jobs WHERE lease_ends_at < $1)"
+        );
+        let rows = self.query(OPERATION, &sql, &[&now.as_micros()]).await?;
+        let Some(row) = rows.first() else { return Ok(LeaseEnds::default()) };
+        let next: Option<i64> = row.try_get(0).map_err(during(OPERATION))?;
+        let span: Option<i64> = row.try_get(1).map_err(during(OPERATION))?;
+        let shortest = span.map(|micros| Span::from_micros(micros.unsigned_abs()));
+        Ok(LeaseEnds { next: next.map(Timestamp::from_micros), shortest })
+    }
+
     pub(crate) async fn select_overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
-        let sql = "SELECT id FROM jobs WHERE status = 'preempting' AND drain_started_at < $1 \
+        let sql = "SELECT id FROM jobs \
+                   WHERE status = 'preempting' AND lease_ends_at IS NULL AND drain_started_at < $1 \
                    ORDER BY drain_started_at, id LIMIT $2";
         self.select_ids("read overdue stops", sql, before, limit).await
     }
@@ -82,7 +116,7 @@ impl PostgresTx {
     pub(crate) async fn select_oldest(&mut self) -> Done<Oldest> {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
-                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting'), \
+                          (SELECT min(drain_started_at) FROM jobs WHERE status = 'preempting' AND lease_ends_at IS NULL), \
                           (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL), \
                           (SELECT min(reserved_at) FROM jobs WHERE status = 'reserved')";
         let rows = self.query(OPERATION, sql, &[]).await?;

@@ -15,14 +15,14 @@ use crate::tx::{Done, PostgresTx, Target};
 
 const DRAW: &str = "SELECT array_agg(nextval('jobs_seq_seq')) FROM generate_series(1, $1::bigint)";
 
-const INSERT: Target<43> = Target {
+const INSERT: Target<44> = Target {
     operation: "insert jobs",
     sql: "COPY jobs (seq, id, status, priority, shape, attempts, lease, preemption_epoch, reservation_epoch, \
           created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, drain_started_at, done_at, \
           waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, worker_id, queue, name, \
           idempotency_key, gang_id, reason, tags, spec, alarm_at, extra, \
           concurrency_key, unique_key, set_id, step, set_index, gang_index, \
-          rank, served, waited, pinned) FROM STDIN BINARY",
+          rank, served, waited, pinned, lease_ends_at) FROM STDIN BINARY",
     types: [
         Type::INT8,
         Type::UUID,
@@ -67,6 +67,7 @@ const INSERT: Target<43> = Target {
         Type::INT8,
         Type::INT8,
         Type::BOOL,
+        Type::INT8,
     ],
 };
 
@@ -103,7 +104,7 @@ impl<'j> NewRow<'j> {
         Ok(Self { id: row.id.as_uuid(), status: row.status.as_str(), row, tags })
     }
 
-    fn fields(&self) -> [&(dyn ToSql + Sync); 43] {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 44] {
         let row = &self.row;
         [
             &row.seq,
@@ -149,6 +150,7 @@ impl<'j> NewRow<'j> {
             &row.served,
             &row.waited,
             &row.pinned,
+            &row.lease_ends_at,
         ]
     }
 }
@@ -167,7 +169,7 @@ const UPDATE: &str = "UPDATE jobs SET status = new.status, closed_by = new.close
     checkpoint_bytes = nullif(($22::bigint[])[place], $23), \
     alarm_at = nullif(($24::bigint[])[place], $23), \
     rank = ($25::bigint[])[place], served = ($26::bigint[])[place], waited = ($27::bigint[])[place], \
-    pinned = ($28::boolean[])[place] \
+    pinned = ($28::boolean[])[place], lease_ends_at = nullif(($29::bigint[])[place], $23) \
     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) WITH ORDINALITY \
     AS new (seq, status, closed_by, worker_id, reason, extra, place) WHERE jobs.seq = new.seq";
 
@@ -259,6 +261,7 @@ impl PostgresTx {
                     &column(rows, |row| row.served),
                     &column(rows, |row| row.waited),
                     &column(rows, |row| row.pinned),
+                    &column(rows, |row| or_none(row.lease_ends_at)),
                 ],
             )
             .await?;
@@ -312,6 +315,7 @@ impl PostgresTx {
                         children AS (DELETE FROM edges WHERE child = ANY($1) AND NOT parent = ANY($1)), \
                         told AS (DELETE FROM events WHERE job = ANY($1)), \
                         kept AS (DELETE FROM checkpoints WHERE job = ANY($1)), \
+                        parts AS (DELETE FROM checkpoint_parts WHERE job = ANY($1)), \
                         named AS (DELETE FROM ids WHERE id = ANY($2)) \
                    DELETE FROM jobs WHERE seq = ANY($1)";
         self.execute(OPERATION, sql, &[&seqs, &uuids(ids)]).await?;

@@ -45,6 +45,8 @@ const MIGRATIONS: &[Migration] = &[
         name: "leader_leases",
         sql: include_str!("../migrations/0011_leader_leases.sql"),
     },
+    Migration { version: 12, name: "leases", sql: include_str!("../migrations/0012_leases.sql") },
+    Migration { version: 13, name: "schedulers", sql: include_str!("../migrations/0013_schedulers.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

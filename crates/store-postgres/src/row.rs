@@ -25,10 +25,10 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.waiting_on, jobs.closed_lease, jobs.closed_by, jobs.exit_code, jobs.exit_signal, \
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
     jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
-    jobs.set_id, jobs.step, jobs.set_index, jobs.rank, jobs.served, jobs.waited, jobs.pinned";
+    jobs.set_id, jobs.step, jobs.set_index, jobs.rank, jobs.served, jobs.waited, jobs.pinned, jobs.lease_ends_at";
 
 /// How many they are: where what a query adds to them begins.
-pub(crate) const JOB_COLUMN_COUNT: usize = 41;
+pub(crate) const JOB_COLUMN_COUNT: usize = 42;
 
 /// Rows as columns: what `unnest` takes.
 pub(crate) fn column<'r, T>(rows: &'r [JobRow], value: impl Fn(&'r JobRow) -> T) -> Vec<T> {
@@ -127,6 +127,7 @@ fn read_job_row(row: &Row) -> Result<(String, Option<String>, JobRow), tokio_pos
         served: row.try_get(38)?,
         waited: row.try_get(39)?,
         pinned: row.try_get(40)?,
+        lease_ends_at: row.try_get(41)?,
     };
     Ok((row.try_get(2)?, row.try_get(19)?, values))
 }

@@ -159,6 +159,8 @@ impl PostgresStore {
             | Query::Jobs(_)
             | Query::Workers
             | Query::Counts
+            | Query::Part { .. }
+            | Query::Instances
             | Query::Stops(_)
             | Query::States(_)
             | Query::Queues
@@ -232,6 +234,10 @@ impl Store for PostgresStore {
     }
 
     fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn is_shared(&self) -> bool {
         true
     }
 

@@ -55,6 +55,7 @@ fn claim(worker: Option<&str>) -> Command {
         key: None,
         again: false,
         prepares: false,
+        terms: None,
     })
 }
 

@@ -64,7 +64,15 @@ async fn one_of_many_that_ask_at_once_leads() {
 }
 
 fn claim() -> Command {
-    Command::Claim(Ask { worker: None, max: 5, ahead: 0, key: None, again: false, prepares: false })
+    Command::Claim(Ask {
+        worker: None,
+        max: 5,
+        ahead: 0,
+        key: None,
+        again: false,
+        prepares: false,
+        terms: None,
+    })
 }
 
 /// Works on the store from all sides until told to stop.

@@ -57,6 +57,7 @@ async fn claim(store: Arc<dyn Store>, worker: &'static str, now: Timestamp) -> V
         key: None,
         again: false,
         prepares: false,
+        terms: None,
     };
     match store.apply_one(now, Command::Claim(ask)).await.unwrap().0.unwrap() {
         Outcome::Claimed(jobs) => jobs.into_iter().map(|claimed| claimed.job).collect(),

@@ -1,7 +1,7 @@
 //! What workers hold, what is overdue, and what retention may remove.
 
-use muster_domain::{Job, JobId, ShapeId, Timestamp, WorkerId};
-use muster_store::{HeldJob, Oldest, Usage};
+use muster_domain::{Job, JobId, ShapeId, Span, Timestamp, WorkerId};
+use muster_store::{HeldJob, LeaseEnds, Oldest, Usage};
 use rusqlite::Row;
 
 use crate::error::during;
@@ -12,6 +12,9 @@ use crate::tx::{Done, SqliteTx};
 pub(crate) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
+
+/// How long a lease lasts: it ends that long after the last sign of life.
+const LEASE_SPAN: &str = "(lease_ends_at - max(coalesce(last_heartbeat, started_at), started_at))";
 
 impl SqliteTx<'_> {
     pub(crate) fn count_held(&self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
@@ -76,9 +79,39 @@ impl SqliteTx<'_> {
         self.select_ids("read silent jobs", sql, before, limit)
     }
 
+    pub(crate) fn select_ended_leases(
+        &self,
+        now: Timestamp,
+        listened: Span,
+        limit: usize,
+    ) -> Done<Vec<JobId>> {
+        const OPERATION: &str = "read ended leases";
+        let sql = format!(
+            "SELECT id FROM jobs INDEXED BY jobs_lease_end WHERE lease_ends_at < ?1 AND {LEASE_SPAN} < ?2 \
+             ORDER BY lease_ends_at, id LIMIT ?3"
+        );
+        let params = [now.as_micros(), listened.as_micros() as i64, sql_limit(limit)];
+        self.rows(OPERATION, &sql, params, |row| row::job_id(row, 0).map_err(during(OPERATION)))
+    }
+
+    pub(crate) fn select_lease_ends(&self, now: Timestamp) -> Done<LeaseEnds> {
+        const OPERATION: &str = "read the ends of leases";
+        let sql = format!(
+            "SELECT (SELECT min(lease_ends_at) FROM jobs INDEXED BY jobs_lease_end WHERE lease_ends_at >= ?1), \
+                    (SELECT min({LEASE_SPAN}) FROM jobs INDEXED BY jobs_lease_end WHERE lease_ends_at < ?1)"
+        );
+        let mut statement = self.statement(OPERATION, &sql)?;
+        let ends = statement.query_row([now.as_micros()], |row| {
+            let (next, span) = (row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?);
+            let shortest = span.map(|micros| Span::from_micros(micros.unsigned_abs()));
+            Ok(LeaseEnds { next: next.map(Timestamp::from_micros), shortest })
+        });
+        ends.map_err(during(OPERATION))
+    }
+
     pub(crate) fn select_overdue_stops(&self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         let sql = "SELECT id FROM jobs INDEXED BY jobs_drain \
-                   WHERE drain_started_at IS NOT NULL AND status = 'preempting' AND drain_started_at < ?1 \
+                   WHERE drain_started_at IS NOT NULL AND status = 'preempting' AND lease_ends_at IS NULL AND drain_started_at < ?1 \
                    ORDER BY drain_started_at, id LIMIT ?2";
         self.select_ids("read overdue stops", sql, before, limit)
     }
@@ -92,7 +125,7 @@ impl SqliteTx<'_> {
     pub(crate) fn select_oldest(&self) -> Done<Oldest> {
         const OPERATION: &str = "read the oldest signs of life";
         let sql = "SELECT (SELECT min(sign_at) FROM jobs WHERE sign_at IS NOT NULL), \
-                          (SELECT min(drain_started_at) FROM jobs WHERE drain_started_at IS NOT NULL AND status = 'preempting'), \
+                          (SELECT min(drain_started_at) FROM jobs WHERE drain_started_at IS NOT NULL AND status = 'preempting' AND lease_ends_at IS NULL), \
                           (SELECT min(alarm_at) FROM jobs WHERE alarm_at IS NOT NULL), \
                           (SELECT min(reserved_at) FROM jobs WHERE reserved_at IS NOT NULL)";
         let mut statement = self.statement(OPERATION, sql)?;

@@ -26,6 +26,7 @@ mod plans_tests;
 mod private;
 mod roster;
 mod row;
+mod schedulers;
 mod sets;
 mod states;
 mod store;

@@ -44,6 +44,8 @@ const MIGRATIONS: &[Migration] = &[
         name: "finished_tasks",
         sql: include_str!("../migrations/0011_finished_tasks.sql"),
     },
+    Migration { version: 12, name: "leases", sql: include_str!("../migrations/0012_leases.sql") },
+    Migration { version: 13, name: "schedulers", sql: include_str!("../migrations/0013_schedulers.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use muster_domain::{
-    Event, EventKind, Job, JobId, JobSet, JobSpec, Phase, QueueName, Rule, SetId, SetKind, Shape, Status,
-    Timestamp, WorkerId,
+    Event, EventKind, Job, JobId, JobSet, JobSpec, Phase, QueueName, Rule, SetId, SetKind, Shape, Span,
+    Status, Timestamp, WorkerId,
 };
 use muster_store::{Edge, EventFilter, JobFilter, SetFilter, Tx};
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
@@ -61,6 +61,8 @@ async fn every_primitive(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::Stor
     tx.stopping_jobs(std::slice::from_ref(&worker)).await?;
     tx.silent_jobs(now, 5).await?;
     tx.overdue_stops(now, 5).await?;
+    tx.ended_leases(now, Span::from_secs(1), 5).await?;
+    tx.lease_ends(now).await?;
     tx.oldest().await?;
     tx.finished_jobs(now, 5).await?;
     tx.lock_workers(&[worker]).await?;
@@ -130,7 +132,7 @@ async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
 /// The steps of a statement that go over a table of jobs, edges or events without an index that is made
 /// for a part of it.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
-    const PARTIAL: [&str; 14] = [
+    const PARTIAL: [&str; 15] = [
         "jobs_pinned",
         "jobs_gang",
         "jobs_gang_waiting",
@@ -140,6 +142,7 @@ fn scans(connection: &Connection, sql: &str) -> Vec<String> {
         "jobs_waiting",
         "jobs_held",
         "jobs_sign",
+        "jobs_lease_end",
         "jobs_drain",
         "jobs_done",
         "jobs_alarm",

@@ -23,27 +23,28 @@ pub(crate) const JOB_COLUMNS: &str = "jobs.seq, jobs.id, jobs.status, jobs.prior
     jobs.waiting_on, jobs.closed_lease, jobs.closed_by, jobs.exit_code, jobs.exit_signal, \
     jobs.checkpoint_bytes, jobs.worker_id, jobs.queue, jobs.name, jobs.idempotency_key, jobs.gang_id, \
     jobs.reason, jobs.spec, jobs.alarm_at, jobs.extra, jobs.concurrency_key, jobs.unique_key, \
-    jobs.set_id, jobs.step, jobs.set_index, jobs.rank, jobs.served, jobs.waited, jobs.pinned";
+    jobs.set_id, jobs.step, jobs.set_index, jobs.rank, jobs.served, jobs.waited, jobs.pinned, jobs.lease_ends_at";
 
 /// How many they are: where what a query adds to them begins.
-pub(crate) const JOB_COLUMN_COUNT: usize = 41;
+pub(crate) const JOB_COLUMN_COUNT: usize = 42;
 
 pub(crate) const INSERT_JOB: &str = "INSERT INTO jobs (seq, id, status, priority, shape, attempts, lease, \
     preemption_epoch, reservation_epoch, created_at, ready_at, started_at, last_heartbeat, sign_at, reserved_at, \
     drain_started_at, done_at, waiting_on, closed_lease, closed_by, exit_code, exit_signal, checkpoint_bytes, \
     worker_id, queue, name, idempotency_key, gang_id, reason, spec, alarm_at, extra, concurrency_key, \
-    unique_key, set_id, step, set_index, gang_index, rank, served, waited, pinned) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
+    unique_key, set_id, step, set_index, gang_index, rank, served, waited, pinned, \
+    lease_ends_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
     ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, \
-    ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42)";
+    ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43)";
 
 pub(crate) const RUN_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, ready_at = ?5, \
     started_at = ?6, last_heartbeat = ?7, sign_at = ?8, worker_id = ?9, extra = ?10, rank = ?11, served = ?12, \
-    waited = ?13 WHERE seq = ?1";
+    waited = ?13, lease_ends_at = ?14 WHERE seq = ?1";
 
 pub(crate) const END_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, ready_at = ?5, \
     started_at = ?6, last_heartbeat = ?7, sign_at = ?8, worker_id = ?9, extra = ?10, rank = ?11, served = ?12, \
-    waited = ?13, done_at = ?14, closed_lease = ?15, closed_by = ?16, exit_code = ?17, exit_signal = ?18 \
-    WHERE seq = ?1";
+    waited = ?13, done_at = ?14, closed_lease = ?15, closed_by = ?16, exit_code = ?17, exit_signal = ?18, \
+    lease_ends_at = ?19 WHERE seq = ?1";
 
 /// Names all that may change; indexes on the rest are left alone.
 pub(crate) const UPDATE_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3, lease = ?4, \
@@ -51,7 +52,7 @@ pub(crate) const UPDATE_JOB: &str = "UPDATE jobs SET status = ?2, attempts = ?3,
     sign_at = ?10, reserved_at = ?11, drain_started_at = ?12, done_at = ?13, waiting_on = ?14, \
     closed_lease = ?15, closed_by = ?16, exit_code = ?17, exit_signal = ?18, checkpoint_bytes = ?19, \
     worker_id = ?20, reason = ?21, alarm_at = ?22, extra = ?23, \
-    rank = ?24, served = ?25, waited = ?26, pinned = ?27 WHERE seq = ?1";
+    rank = ?24, served = ?25, waited = ?26, pinned = ?27, lease_ends_at = ?28 WHERE seq = ?1";
 
 /// What changes only when a waiting job is edited.
 pub(crate) const REWRITE_JOB: &str = "UPDATE jobs SET priority = ?2, shape = ?3, alarm_at = ?4, spec = ?5, \
@@ -106,6 +107,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Result<(),
         row.served,
         row.waited,
         row.pinned,
+        row.lease_ends_at,
     ]);
     inserted.map(|_| ()).map_err(during("insert jobs"))
 }
@@ -148,6 +150,7 @@ fn write_run(statement: &mut Statement<'_>, row: &JobRow) -> Result<usize, rusql
         row.rank,
         row.served,
         row.waited,
+        row.lease_ends_at,
     ])
 }
 
@@ -171,6 +174,7 @@ fn write_end(statement: &mut Statement<'_>, row: &JobRow) -> Result<usize, rusql
         row.closed_by,
         row.exit_code,
         row.exit_signal,
+        row.lease_ends_at,
     ])
 }
 
@@ -203,6 +207,7 @@ fn write_all(statement: &mut Statement<'_>, row: &JobRow) -> Result<usize, rusql
         row.served,
         row.waited,
         row.pinned,
+        row.lease_ends_at,
     ])
 }
 
@@ -273,6 +278,7 @@ fn read_job_row(row: &Row<'_>) -> Result<(String, Option<String>, JobRow), rusql
         served: row.get(38)?,
         waited: row.get(39)?,
         pinned: row.get(40)?,
+        lease_ends_at: row.get(41)?,
     };
     Ok((row.get(2)?, row.get(19)?, values))
 }

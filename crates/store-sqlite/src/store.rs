@@ -115,6 +115,8 @@ impl Store for SqliteStore {
             | Query::Workers
             | Query::LastEvent
             | Query::Counts
+            | Query::Part { .. }
+            | Query::Instances
             | Query::Stops(_)
             | Query::States(_)
             | Query::Queues

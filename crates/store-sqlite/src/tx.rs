@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 use muster_domain::{
     DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, RunTimes,
-    SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Apart, Changed, Counts, Edge, EventFilter, HeldJob, JobFilter, LeaseLock, LetterFilter, Oldest, SetCount,
-    SetFilter, StoreError, Tx, Usage, WaitingGang,
+    Apart, Changed, CheckpointPart, Counts, Edge, EventFilter, HeldJob, Instance, JobFilter, LeaseEnds,
+    LeaseLock, LetterFilter, Oldest, SetCount, SetFilter, StoreError, Tx, Usage, WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -346,6 +346,14 @@ impl Tx for SqliteTx<'_> {
         self.select_silent(before, limit)
     }
 
+    async fn ended_leases(&mut self, now: Timestamp, listened: Span, limit: usize) -> Done<Vec<JobId>> {
+        self.select_ended_leases(now, listened, limit)
+    }
+
+    async fn lease_ends(&mut self, now: Timestamp) -> Done<LeaseEnds> {
+        self.select_lease_ends(now)
+    }
+
     async fn overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         self.select_overdue_stops(before, limit)
     }
@@ -516,5 +524,29 @@ impl Tx for SqliteTx<'_> {
 
     async fn put_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()> {
         self.write_checkpoint(id, bytes)
+    }
+
+    async fn put_part(&mut self, part: &CheckpointPart) -> Done<()> {
+        self.write_part(part)
+    }
+
+    async fn parts_length(&mut self, id: JobId, name: &str) -> Done<u64> {
+        self.select_parts_length(id, name)
+    }
+
+    async fn keep_parts(&mut self, id: JobId, name: &str) -> Done<()> {
+        self.leave_parts(id, name)
+    }
+
+    async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>> {
+        self.select_part(name, number)
+    }
+
+    async fn put_instance(&mut self, instance: &Instance) -> Done<()> {
+        self.write_instance(instance)
+    }
+
+    async fn instances(&mut self) -> Done<Vec<Instance>> {
+        self.select_instances()
     }
 }

@@ -1,12 +1,12 @@
-//! Commands, their outcomes, and what a committed batch tells the rest of the server.
+//! Commands and their outcomes.
 
 use std::sync::Arc;
 
-use muster_domain::limits::Timeouts;
+use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{
-    Amounts, Bid, Caller, Edit, Event, EventKind, Exit, GangId, Hold, Job, JobId, JobSet, JobSpec,
-    LeaderTerm, Member, Queue, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Status,
-    StepOutline, Terms, Timestamp, Worker, WorkerId,
+    Amounts, Bid, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member, Queue,
+    QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Terms, Timestamp, Worker,
+    WorkerId,
 };
 
 use muster_planner::policy::{Allowances, Cause};
@@ -67,6 +67,8 @@ pub struct Ask {
     pub again: bool,
     /// The worker prepares tasks of gangs and waits for the word to start them; others start them at once.
     pub prepares: bool,
+    /// For a worker that stops each job by itself before its lease ends.
+    pub terms: Option<LeaseTerms>,
 }
 
 /// What a worker says about an attempt.
@@ -151,7 +153,38 @@ impl Stopped {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Bytes(Vec<u8>),
-    File { name: Arc<str>, bytes: u64 },
+    File {
+        name: Arc<str>,
+        bytes: u64,
+    },
+    /// Parts that were put into the store before, under this name.
+    Parts {
+        name: Arc<str>,
+        bytes: u64,
+    },
+}
+
+/// The names of checkpoints in parts begin with this.
+pub const PARTS_PREFIX: &str = "parts-";
+
+/// A piece of a checkpoint that is too large for one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointPart {
+    pub job: JobId,
+    /// All parts of one checkpoint have the same name, and no other checkpoint has it.
+    pub name: Arc<str>,
+    pub number: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// A scheduler, as the others on the same store know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Of its data directory; it outlives restarts.
+    pub id: String,
+    /// Where the others reach it.
+    pub url: String,
+    pub seen_at: Timestamp,
 }
 
 /// Finished jobs that are not to be kept any longer.
@@ -255,6 +288,10 @@ pub enum Command {
         epoch: Option<i64>,
         content: Content,
     },
+    /// Keeps a part of a checkpoint until the checkpoint is saved or another one is.
+    PutPart(CheckpointPart),
+    /// A scheduler says that it is there, and where; the time is filled in.
+    NoteInstance(Instance),
     Cancel {
         job: JobId,
         message: Option<String>,
@@ -451,149 +488,10 @@ pub enum Outcome {
     Secret(Arc<str>),
     /// So many jobs, or empty sets, are gone.
     Removed(u32),
+    /// What was to be noted is on disk.
+    Noted,
     Webhook(WebhookOutcome),
 }
 
 /// One answer for each command of a batch.
 pub type Answer = Result<Outcome, Rejection>;
-
-/// What others should look at after a commit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wake {
-    /// A job became runnable, or room became free: parked claims should be tried again.
-    pub work: bool,
-    /// A gang may be placed: it came in, became ready, or fell back. Or something urgent waits.
-    pub gangs: bool,
-    /// Workers that have an order waiting: to stop a job, or to start a task that they have prepared.
-    pub stops: Vec<WorkerId>,
-    /// Events were appended.
-    pub events: bool,
-    /// The earliest alarm that a job set: the sweep may have to come sooner than it thinks.
-    pub alarm: Option<Timestamp>,
-}
-
-impl Wake {
-    /// Derives the wake-up from what happened and the jobs it happened to.
-    pub fn note(&mut self, event: &Event, job: Option<&Job>) {
-        self.events = true;
-        self.gangs |= job.is_some_and(|job| match job.status() {
-            Status::Blocked => job.spec.gang.is_some(),
-            // Others may have to stop for it.
-            Status::Pending => job.spec.priority > 0,
-            _ => false,
-        });
-        match &event.kind {
-            EventKind::Reserved { .. }
-            | EventKind::Unreserved { .. }
-            | EventKind::Drained { .. }
-            | EventKind::Submitted { blocked: false }
-            | EventKind::Unblocked
-            | EventKind::Due
-            | EventKind::Released
-            | EventKind::RetryRequested
-            | EventKind::QueueChanged
-            | EventKind::Edited { .. }
-            | EventKind::Requeued { .. }
-            | EventKind::Finished { .. }
-            | EventKind::Done { .. }
-            | EventKind::Failed { .. }
-            | EventKind::Cancelled { .. }
-            | EventKind::WorkerReleased { .. }
-            | EventKind::WorkerRegistered => self.work = true,
-            EventKind::StopRequested { .. } | EventKind::Started { .. } => {
-                if let Some(worker) = job.and_then(Job::worker) {
-                    self.stops.push(worker.clone());
-                }
-            }
-            EventKind::Submitted { blocked: true }
-            | EventKind::Held { .. }
-            | EventKind::Claimed { .. }
-            | EventKind::Prepared { .. }
-            | EventKind::RoomMade { .. }
-            | EventKind::Pinned { .. }
-            | EventKind::CheckpointSaved { .. }
-            | EventKind::WorkerQuarantined { .. }
-            | EventKind::WorkerOffline => {}
-        }
-    }
-
-    /// Notes an alarm if it is earlier than those before it.
-    pub fn note_alarm(&mut self, alarm: Option<Timestamp>) {
-        self.alarm = self.alarm.into_iter().chain(alarm).min();
-    }
-
-    pub fn is_empty(&self) -> bool {
-        !self.work && !self.gangs && !self.events && self.alarm.is_none() && self.stops.is_empty()
-    }
-
-    pub fn merge(&mut self, other: Self) {
-        self.work |= other.work;
-        self.gangs |= other.gangs;
-        self.events |= other.events;
-        self.note_alarm(other.alarm);
-        self.stops.extend(other.stops);
-    }
-}
-
-/// What happened to a gang as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GangNote {
-    pub gang: GangId,
-    /// The newest epoch of its drains.
-    pub epoch: u32,
-    pub step: GangStep,
-}
-
-/// What made a gang drain, as far as it is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DrainCause {
-    /// An attempt of a task failed or took too long.
-    Failed,
-    /// A worker fell silent.
-    Lost,
-    /// No attempt was lost: a cancellation, room for others, a placement that was not claimed.
-    Stopped,
-}
-
-/// One step of a gang.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GangStep {
-    Placed {
-        size: u32,
-        round: u32,
-    },
-    /// A placement was taken back.
-    Lapsed {
-        size: u32,
-    },
-    DrainStarted {
-        trigger: Option<JobId>,
-        cause: DrainCause,
-        tasks: u32,
-        reason: String,
-    },
-    /// A task was taken for gone because the time for it was up.
-    Forced {
-        task: JobId,
-        age: Span,
-    },
-    /// A drain ended: what became of the gang, how long it took, and what its tasks had run in vain.
-    Completed {
-        outcome: &'static str,
-        took: Span,
-        wasted: Span,
-        gpus: u64,
-    },
-}
-
-/// A committed batch.
-#[derive(Debug, Clone, Default)]
-pub struct Applied {
-    /// One for each command, in order.
-    pub answers: Vec<Answer>,
-    /// Everything that happened, numbered.
-    pub events: Vec<Event>,
-    /// What happened to gangs.
-    pub gangs: Vec<GangNote>,
-    pub wake: Wake,
-}

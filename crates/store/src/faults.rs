@@ -6,7 +6,8 @@
 
 use muster_domain::EventKind;
 
-use crate::command::{Applied, GangStep, Outcome};
+use crate::applied::{Applied, GangStep};
+use crate::command::Outcome;
 
 /// Where a batch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ mod tests {
     use muster_domain::GangId;
 
     use super::*;
-    use crate::command::GangNote;
+    use crate::applied::GangNote;
 
     #[test]
     fn a_batch_is_named_by_what_it_does() {

@@ -6,6 +6,7 @@
 //! * [`engine`] is the only place where verbs are written; it asks `muster_domain` for every decision.
 //! * [`compliance`] is the suite that every backend must pass.
 
+pub mod applied;
 pub mod command;
 #[cfg(feature = "compliance")]
 pub mod compliance;
@@ -21,10 +22,11 @@ pub mod webhooks;
 
 pub use muster_planner::policy::{Allowance, Allowances};
 
+pub use applied::{Applied, DrainCause, GangNote, GangStep, Wake};
 pub use command::{
-    Answer, Applied, Ask, Claimed, Command, Content, DrainCause, GangNote, GangStep, HeartbeatReply, Input,
-    NewJob, Outcome, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Stopped, Submit,
-    Submitted, Sweep, SweepSummary, TermsChange, Wake,
+    Answer, Ask, CheckpointPart, Claimed, Command, Content, HeartbeatReply, Input, Instance, NewJob, Outcome,
+    PARTS_PREFIX, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Stopped, Submit, Submitted,
+    Sweep, SweepSummary, TermsChange,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;
@@ -33,5 +35,5 @@ pub use query::{
     Query, QueueStanding, Reply, SetCount, SetFilter, SetView, WorkerUsage,
 };
 pub use store::{Store, StoreExt};
-pub use tx::{Apart, Changed, Edge, HeldJob, LeaseLock, Oldest, Tx, Usage, WaitingGang};
+pub use tx::{Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, WaitingGang};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

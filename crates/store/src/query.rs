@@ -8,6 +8,7 @@ use muster_domain::{
     Resources, SetId, SetKind, Status, Timestamp, Worker, WorkerId,
 };
 
+use crate::command::Instance;
 use crate::webhooks::{LetterFilter, WebhookView};
 
 /// Which jobs to list: all conditions hold together; newest first.
@@ -182,6 +183,13 @@ pub enum Query {
         limit: usize,
     },
     Counts,
+    /// A part of a checkpoint that was put into the store in parts.
+    Part {
+        name: Arc<str>,
+        number: u32,
+    },
+    /// All schedulers that have ever said that they are there, and not been forgotten since.
+    Instances,
     /// Jobs of these workers that were told to stop.
     Stops(Vec<WorkerId>),
     /// These jobs as they are now, as far as there are such.
@@ -226,6 +234,8 @@ pub enum Reply {
     LastEvent(u64),
     Finished(Vec<FinishedJob>),
     Counts(Counts),
+    Part(Option<Vec<u8>>),
+    Instances(Vec<Instance>),
     Stops(Vec<Job>),
     States(Vec<Job>),
     Queues(Vec<Queue>),

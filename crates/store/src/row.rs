@@ -45,8 +45,10 @@ pub struct JobRow {
     pub ready_at: i64,
     pub started_at: Option<i64>,
     pub last_heartbeat: Option<i64>,
-    /// Last sign of life of a running job; what the reaper's index is built on.
+    /// Last sign of life of a running job whose lease does not say how long it lasts; what the reaper's index is built on.
     pub sign_at: Option<i64>,
+    /// When the lease of a running or stopping job ends, where it says how long it lasts; an index is built on it too.
+    pub lease_ends_at: Option<i64>,
     pub reserved_at: Option<i64>,
     pub drain_started_at: Option<i64>,
     pub done_at: Option<i64>,
@@ -99,6 +101,8 @@ struct Extra {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_worker: Option<WorkerId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lease_span: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     claim_key: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     devices: Option<Grant>,
@@ -140,6 +144,7 @@ impl Extra {
             checkpoint_file: job.checkpoint_file.clone(),
             round: job.round.clone(),
             last_worker: job.last_worker.clone(),
+            lease_span: job.lease_span,
             claim_key: job.claim_key.clone(),
             devices: job.devices.clone(),
             stopped_for: job.stopped_for,
@@ -323,7 +328,9 @@ impl JobRow {
             ready_at: job.ready_at.as_micros(),
             started_at: micros(job.started_at),
             last_heartbeat: micros(job.last_heartbeat()),
-            sign_at: job.must_be_heard().then(|| job.last_sign_of_life().as_micros()),
+            sign_at: (job.must_be_heard() && job.lease_span.is_none())
+                .then(|| job.last_sign_of_life().as_micros()),
+            lease_ends_at: micros(job.lease_ends_at()),
             reserved_at,
             drain_started_at: micros(job.drain_started_at()),
             done_at: micros(job.done_at()),
@@ -432,6 +439,7 @@ impl TryFrom<JobRow> for Job {
             checkpoint_file: extra.checkpoint_file,
             round: extra.round,
             last_worker: extra.last_worker,
+            lease_span: extra.lease_span,
             claim_key: extra.claim_key,
             devices: extra.devices,
             stopped_for: extra.stopped_for,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -10,7 +11,8 @@ use muster_domain::{
     DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, Timestamp, WorkerId,
 };
 
-use crate::command::{Answer, Applied, Command, Wake};
+use crate::applied::{Applied, Wake};
+use crate::command::{Answer, Command, Instance};
 use crate::error::StoreError;
 use crate::query::{
     CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
@@ -46,6 +48,11 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Whether it is another machine, which can be out of reach while this one is well.
     fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Whether several schedulers may serve on it at the same time, each with files of its own.
+    fn is_shared(&self) -> bool {
         false
     }
 
@@ -154,6 +161,28 @@ pub trait StoreExt: Store {
             match self.read(Query::Counts).await? {
                 Reply::Counts(counts) => Ok(counts),
                 _ => Err(mismatch("counts")),
+            }
+        }
+    }
+
+    fn part(
+        &self,
+        name: Arc<str>,
+        number: u32,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Part { name, number }).await? {
+                Reply::Part(bytes) => Ok(bytes),
+                _ => Err(mismatch("part")),
+            }
+        }
+    }
+
+    fn instances(&self) -> impl Future<Output = Result<Vec<Instance>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Instances).await? {
+                Reply::Instances(instances) => Ok(instances),
+                _ => Err(mismatch("instances")),
             }
         }
     }

@@ -5,9 +5,11 @@
 
 use muster_domain::{
     DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, LeaderLease, Queue,
-    QueueName, Role, Rule, RunTimes, SetId, Shape, ShapeId, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    QueueName, Role, Rule, RunTimes, SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker,
+    WorkerId,
 };
 
+use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
 use crate::webhooks::LetterFilter;
@@ -62,14 +64,23 @@ pub struct Changed {
 /// The oldest of what a sweep looks for: nothing can be overdue before its bound has passed these.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Oldest {
-    /// Last sign of life of a running job.
+    /// Last sign of life of a running job whose lease does not say how long it lasts.
     pub sign: Option<Timestamp>,
-    /// Start of an unanswered stop.
+    /// Start of an unanswered stop of such a job.
     pub stop: Option<Timestamp>,
     /// Earliest alarm of any job.
     pub alarm: Option<Timestamp>,
     /// Oldest reservation that was not claimed.
     pub reservation: Option<Timestamp>,
+}
+
+/// The ends of leases that say how long they last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeaseEnds {
+    /// The next one.
+    pub next: Option<Timestamp>,
+    /// How long the shortest lasts of those that have ended.
+    pub shortest: Option<Span>,
 }
 
 /// A gang of which every task that has not ended is blocked and waits for no other job.
@@ -201,9 +212,16 @@ pub trait Tx {
     async fn held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>>;
     /// Jobs of these workers that are `preempting`.
     async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>>;
-    /// Ids of running jobs whose last sign of life is before `before`, oldest first.
+    /// Ids of running jobs whose lease does not say how long it lasts and whose last sign of life is before `before`,
+    /// oldest first.
     async fn silent_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>>;
-    /// Ids of `preempting` jobs whose drain started before `before`, oldest first.
+    /// Ids of jobs whose lease says how long it lasts, ended before `now` ([`Job::lease_ends_at`]) and lasts for less
+    /// than `listened`, the one that ended first first.
+    async fn ended_leases(&mut self, now: Timestamp, listened: Span, limit: usize) -> Done<Vec<JobId>>;
+    /// What leases that say how long they last come to after `now`.
+    async fn lease_ends(&mut self, now: Timestamp) -> Done<LeaseEnds>;
+    /// Ids of `preempting` jobs whose lease does not say how long it lasts and whose drain started before `before`,
+    /// oldest first.
     async fn overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>>;
     /// Ids of jobs whose alarm ([`Job::alarm`]) is not after `now`, earliest first.
     async fn alarms(&mut self, now: Timestamp, limit: usize) -> Done<Vec<JobId>>;
@@ -312,4 +330,18 @@ pub trait Tx {
     async fn checkpoints(&mut self, ids: &[JobId]) -> Done<Vec<(JobId, Vec<u8>)>>;
     /// Replaces the checkpoint of a job.
     async fn put_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()>;
+    /// Inserts or replaces a part of a checkpoint of a job that exists.
+    async fn put_part(&mut self, part: &CheckpointPart) -> Done<()>;
+    /// How many bytes the parts of a job with this name have.
+    async fn parts_length(&mut self, id: JobId, name: &str) -> Done<u64>;
+    /// Removes all parts of a job but those with this name.
+    async fn keep_parts(&mut self, id: JobId, name: &str) -> Done<()>;
+    async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>>;
+
+    // Schedulers.
+
+    /// Inserts or replaces.
+    async fn put_instance(&mut self, instance: &Instance) -> Done<()>;
+    /// By id.
+    async fn instances(&mut self) -> Done<Vec<Instance>>;
 }

@@ -112,6 +112,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         hostfile: None,
         cwd: "/".to_owned(),
         grace_ms: 0,
+        lease_ms: None,
         stop_signal: None,
         timeout_ms: None,
         manner: StopManner::default(),

@@ -72,6 +72,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
         grace_ms,
+        lease_ms: job.lease_ttl_ms,
         stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),
         timeout_ms: job.timeout_seconds.and_then(timeout_ms),
         manner: StopManner::default(),

@@ -1,9 +1,21 @@
-//! Real workers whose words and answers are old when they arrive.
+//! Real workers that cannot reach a scheduler for a while, and what becomes of their jobs.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use muster_tests::{Scheduler, Settings, StoreKind, Worker, WorkerSettings};
+use serde_json::{Value, json};
+
+/// The kinds of what happened to a job, in order.
+fn events(scheduler: &Scheduler, id: &str) -> Vec<String> {
+    let events = scheduler.http().get(&format!("/jobs/{id}/events")).expect(200).json();
+    let kinds = events.as_array().into_iter().flatten();
+    kinds.map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn submit(scheduler: &Scheduler, request: &Value) -> String {
+    scheduler.submit_job(request)["id"].as_str().unwrap_or_default().to_owned()
+}
 
 /// The first poll of a worker, before it knows how long a lease lasts, must not be older than most of a short one when
 /// the job comes.
@@ -16,7 +28,32 @@ fn the_first_claims_of_a_worker_are_kept_when_leases_are_short() {
     sleep(Duration::from_millis(5_500));
     let id = scheduler.submit("true");
     scheduler.await_status(&id, "done", Duration::from_secs(30));
-    let events = scheduler.http().get(&format!("/jobs/{id}/events")).expect(200).json();
-    let claims = events.as_array().into_iter().flatten().filter(|event| event["type"] == "claimed").count();
-    assert_eq!(claims, 1, "{events}");
+    let happened = events(&scheduler, &id);
+    assert_eq!(happened.iter().filter(|kind| *kind == "claimed").count(), 1, "{happened:?}");
+    assert_eq!(scheduler.job(&id)["attempts"], 1);
+}
+
+/// The scheduler is away for longer than the silence that it bears of workers which do not stop by themselves.
+#[test]
+fn jobs_outlive_a_scheduler_that_is_away_for_longer_than_a_heartbeat_timeout() {
+    let settings = Settings::default().set("job-heartbeat-timeout", "2s").set("disconnect-keep", "60s");
+    let mut scheduler = Scheduler::start_with(StoreKind::Sqlite, settings);
+    let _worker =
+        Worker::start(&scheduler, WorkerSettings::new("w", 4).set("job-heartbeat-interval", "500ms"));
+    let kept = scheduler.submit("sleep 9; echo survived");
+    let asked = submit(&scheduler, &json!({"command": "sleep 9", "on_disconnect": "keep=40s"}));
+    let stopped =
+        submit(&scheduler, &json!({"command": "sleep 9", "on_disconnect": "stop", "max_retries": 2}));
+    for id in [&kept, &asked, &stopped] {
+        scheduler.await_status(id, "running", Duration::from_secs(20));
+    }
+    scheduler.kill9();
+    sleep(Duration::from_secs(6));
+    scheduler.restart();
+    for id in [&kept, &asked] {
+        let job = scheduler.await_status(id, "done", Duration::from_secs(60));
+        assert_eq!((&job["attempts"], &job["lease"]), (&json!(1), &json!(1)), "{job}");
+    }
+    let again = scheduler.await_status(&stopped, "done", Duration::from_secs(60));
+    assert!(again["lease"].as_u64() > Some(1), "it was to be stopped: {again}");
 }

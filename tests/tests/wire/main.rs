@@ -42,6 +42,7 @@ mod reports;
 mod responses;
 mod retention;
 mod retries;
+mod separate_directories;
 mod shutdown;
 mod submit;
 mod sync;

@@ -286,6 +286,7 @@ fn ask(worker: &WorkerId, max: u32) -> Command {
         key: None,
         again: false,
         prepares: false,
+        terms: None,
     })
 }
 

@@ -101,6 +101,7 @@ async fn turn(store: &dyn Store, held: Vec<Claimed>) -> Result<Vec<Claimed>> {
         key: None,
         again: false,
         prepares: false,
+        terms: None,
     }));
     let applied = store.apply(now(), commands).await?;
     let mut answers: BTreeMap<usize, _> = applied.answers.into_iter().enumerate().collect();

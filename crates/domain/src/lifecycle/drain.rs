@@ -190,6 +190,7 @@ fn judge(tasks: &[Job], ordered: Option<&StopReason>) -> Option<Verdict> {
         StopReason::Gang(stop) => (stop.restart, stop.clone()),
         other => (Some(Span::ZERO), made_room(other)),
     };
+    let restart = restart.filter(|_| !tasks.iter().any(is_lost_for_good));
     let open = || tasks.iter().filter(|task| !task.is_terminal() && task.status() != Status::Finished);
     let exhausted = open().any(|task| task.attempts >= task.spec.max_attempts);
     let partial = tasks.iter().any(|task| match task.status() {
@@ -209,8 +210,17 @@ fn made_room(stop: &StopReason) -> GangStop {
     GangStop { trigger: None, rank: None, cause: GangCause::MadeRoom { message }, restart: Some(Span::ZERO) }
 }
 
+/// Whether nobody has said that the process of a drained task ended, and it is not to run again then.
+fn is_lost_for_good(task: &Job) -> bool {
+    let unheard = task.closed.is_some_and(|closed| closed.lease == task.lease && closed.by.is_none());
+    task.status() == Status::Preempted && unheard && !task.spec.retry.on.lost
+}
+
 /// Why this task failed: for itself, or with the one that did.
 fn own_reason(task: &Job, stop: &GangStop, partial: bool) -> EndReason {
+    if is_lost_for_good(task) {
+        return EndReason::WorkerLost { worker: task.last_worker.clone() };
+    }
     if stop.trigger == Some(task.id) && !partial {
         match &stop.cause {
             GangCause::Failed { exit, message } => {

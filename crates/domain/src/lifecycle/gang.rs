@@ -274,7 +274,8 @@ impl Gang<'_> {
             ReportKind::Released => {
                 let rank = self.rank(at);
                 let cause = GangCause::Released { worker };
-                let stop = GangStop { trigger: Some(task.id), rank, cause, restart: Some(Span::ZERO) };
+                let restart = (!reports::is_spent(task, ending.exit)).then_some(Span::ZERO);
+                let stop = GangStop { trigger: Some(task.id), rank, cause, restart };
                 self.drain(None, &StopReason::Gang(stop));
             }
             ReportKind::Lost => {
@@ -351,12 +352,11 @@ impl Gang<'_> {
         if !task.must_be_heard() {
             return Err(Rejection::NotRunning { status: task.status() });
         }
-        if !patience.is_over(task.last_sign_of_life(), self.now) {
+        if !patience.is_lost(task, self.now) {
             return Err(Rejection::NotOverdue);
         }
         // Siblings that fell silent with it are as lost as it is, and innocent.
-        let silent =
-            |task: &Job| task.must_be_heard() && patience.is_over(task.last_sign_of_life(), self.now);
+        let silent = |task: &Job| task.must_be_heard() && patience.is_lost(task, self.now);
         let lost: Vec<usize> = (0..self.tasks.len()).filter(|at| silent(&self.tasks[*at])).collect();
         let words = GangCause::WorkerLost { worker: task.worker().cloned() };
         if task.status() == Status::Reserved {
@@ -413,16 +413,11 @@ impl Gang<'_> {
     }
 
     fn overdue(&mut self, at: usize, patience: Patience) -> Outcome {
-        match self.tasks[at].phase {
-            Phase::Preempting { drain_started_at, .. } if patience.is_over(drain_started_at, self.now) => {
-                reports::lose(&mut self.tasks[at]);
-                self.gone(at, Exited { forced: true, ..Exited::default() });
-                self.verdict();
-                Ok(Change::Touched)
-            }
-            Phase::Preempting { .. } => Err(Rejection::NotOverdue),
-            _ => Err(Rejection::NotStopping { status: self.tasks[at].status() }),
-        }
+        stops::judge_overdue(&self.tasks[at], patience, self.now)?;
+        reports::lose(&mut self.tasks[at]);
+        self.gone(at, Exited { forced: true, ..Exited::default() });
+        self.verdict();
+        Ok(Change::Touched)
     }
 
     fn presumed(&mut self, at: usize) -> Outcome {

@@ -20,6 +20,7 @@ use crate::event::EventKind;
 use crate::ids::{JobId, Lease, WorkerId};
 use crate::job::{Exit, Job, ReportKind};
 use crate::kept_room::Unit;
+use crate::limits::LeaseTerms;
 use crate::phase::{EndReason, Hold, Phase};
 use crate::rejection::Rejection;
 use crate::rule::{Ended, Needs, Rule};
@@ -44,6 +45,12 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// Whether nothing was heard of the job for longer than its lease lasts: what ran under it is stopped by then.
+    fn is_lost(self, job: &Job, now: Timestamp) -> bool {
+        let own = Self { timeout: job.lease_span.unwrap_or(self.timeout), ..self };
+        own.is_over(job.last_sign_of_life(), now)
+    }
+
     /// Whether `since` lies strictly longer ago than the timeout.
     fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
         now.since(since.max(self.listening_since)) > self.timeout
@@ -73,6 +80,8 @@ pub enum Trigger {
         devices: Option<Grant>,
         /// Whether the worker prepares a task of a gang and waits for the word to start it.
         prepares: bool,
+        /// For a worker that stops its jobs by itself before their leases end.
+        terms: Option<LeaseTerms>,
     },
     /// Nothing but the start is left to do for a task that was claimed so. The last one starts the round.
     Prepared {
@@ -172,14 +181,16 @@ fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
         Trigger::Due => waiting::due(job, now),
         Trigger::Hold { hold } => waiting::hold(job, hold),
         Trigger::Release => waiting::release(job, now),
-        Trigger::Claim { worker, key, devices, prepares } => {
+        Trigger::Claim { worker, key, devices, prepares, terms } => {
             let claim = reports::Claim {
                 worker: worker.as_ref(),
                 key: key.as_ref(),
                 devices: devices.as_ref(),
                 prepares: *prepares,
             };
-            reports::claim(job, &claim, now)
+            let change = reports::claim(job, &claim, now)?;
+            job.lease_span = terms.map(|terms| terms.lease_of(job.spec.on_disconnect));
+            Ok(change)
         }
         Trigger::Report { caller, kind, exit, message, outputs } => {
             let (message, outputs) = (message.as_ref(), outputs.as_ref());

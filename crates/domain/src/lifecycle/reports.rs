@@ -101,6 +101,9 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
             let failure = Failure { cause: Cause::Timeout, message: None };
             Ok(Change::Happened(attempt_failed(job, by, failure, now)))
         }
+        ReportKind::Released if is_spent(job, ending.exit) => {
+            Ok(Change::Happened(hand_back_spent(job, ending, now)))
+        }
         ReportKind::Released => {
             let refunded = job.attempts.saturating_sub(1);
             let event = requeue(job, by, RequeueCause::Released, Span::ZERO, now);
@@ -113,6 +116,24 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
         }
         ReportKind::Preempted => Err(Rejection::NotStopping { status: job.status() }),
     }
+}
+
+/// Whether a job that is handed back must not start again: a process of it ran, and the job is not to run again after
+/// something else than itself has ended it.
+pub(super) fn is_spent(job: &Job, exit: Exit) -> bool {
+    !job.spec.retry.on.lost && known(exit).is_some()
+}
+
+fn hand_back_spent(job: &mut Job, ending: &Ending<'_>, now: Timestamp) -> EventKind {
+    close_lease(job, Some(ending.kind));
+    job.exit = known(ending.exit);
+    let reason = EndReason::Attempt { exit: ending.exit, message: Some(spent_words(ending.message)) };
+    end_failed(job, reason, now)
+}
+
+fn spent_words(message: Option<&String>) -> String {
+    let why = message.map_or("its worker handed it back", String::as_str);
+    format!("{why}; it had started, and is not to start again (retry_on: lost is false)")
 }
 
 /// A job that ended well.
@@ -267,7 +288,7 @@ pub(super) fn silence(job: &mut Job, patience: Patience, now: Timestamp) -> Outc
     if job.status() != Status::Running {
         return Err(Rejection::NotRunning { status: job.status() });
     }
-    if !patience.is_over(job.last_sign_of_life(), now) {
+    if !patience.is_lost(job, now) {
         return Err(Rejection::NotOverdue);
     }
     lose(job);

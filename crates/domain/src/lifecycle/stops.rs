@@ -178,14 +178,32 @@ fn check_epoch(job: &Job, epoch: i64) -> Result<(), Rejection> {
 }
 
 pub(super) fn overdue(job: &mut Job, patience: Patience, now: Timestamp) -> Outcome {
-    match job.phase {
-        Phase::Preempting { drain_started_at, .. } if patience.is_over(drain_started_at, now) => {
-            lose(job);
-            Ok(Change::Happened(stopped(job, Exit::default(), None, None, now)))
-        }
-        Phase::Preempting { .. } => Err(Rejection::NotOverdue),
-        _ => Err(Rejection::NotStopping { status: job.status() }),
+    judge_overdue(job, patience, now)?;
+    lose(job);
+    let comes_back = match &job.phase {
+        Phase::Preempting { stop, .. } => !matches!(stop, StopReason::Cancel { .. } | StopReason::Deadline),
+        _ => false,
+    };
+    if comes_back && !job.spec.retry.on.lost {
+        // Nobody has said that its process ended, nor how far it came.
+        let worker = job.worker().cloned();
+        close_lease(job, None);
+        return Ok(Change::Happened(end_failed(job, EndReason::WorkerLost { worker }, now)));
     }
+    Ok(Change::Happened(stopped(job, Exit::default(), None, None, now)))
+}
+
+/// Whether the process of a job that was told to stop may be taken for gone. Where the worker stops it by itself before
+/// the lease ends, that is known only then; a worker that is heard says that the process is still there.
+pub(super) fn judge_overdue(job: &Job, patience: Patience, now: Timestamp) -> Result<(), Rejection> {
+    let Phase::Preempting { drain_started_at, .. } = job.phase else {
+        return Err(Rejection::NotStopping { status: job.status() });
+    };
+    let is_over = match job.lease_span {
+        Some(_) => patience.is_lost(job, now),
+        None => patience.is_over(drain_started_at, now),
+    };
+    if is_over { Ok(()) } else { Err(Rejection::NotOverdue) }
 }
 
 /// The process of a job that was told to stop is gone: the reason of the stop decides what follows.

@@ -43,7 +43,9 @@ pub(crate) fn cases(job: &Job) -> Vec<Case> {
     if matches!(&job.phase, Phase::Blocked { needs } if needs.unfinished() == 0) {
         cases.retain(|case| !matches!(case.trigger, Trigger::DependencyEnded { .. }));
     }
-    let claim = |prepares| Trigger::Claim { worker: Some(worker(job)), key: None, devices: None, prepares };
+    let worker = Some(worker(job));
+    let claim =
+        |prepares| Trigger::Claim { worker: worker.clone(), key: None, devices: None, prepares, terms: None };
     cases.push(case("a worker takes it and starts it", claim(false)));
     if job.spec.gang.is_some() {
         cases.push(case("a worker takes it and prepares it", claim(true)));

@@ -49,7 +49,13 @@ fn holder() -> Caller {
 }
 
 fn claim() -> Trigger {
-    Trigger::Claim { worker: Some(WorkerId::new("w")), key: None, devices: None, prepares: false }
+    Trigger::Claim {
+        worker: Some(WorkerId::new("w")),
+        key: None,
+        devices: None,
+        prepares: false,
+        terms: None,
+    }
 }
 
 fn hold() -> Trigger {
@@ -199,7 +205,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         1 => any::<bool>().prop_map(|cancelled| {
             ended(if cancelled { Ended::Cancelled } else { Ended::Failed })
         }),
-        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None, devices: None, prepares: false }),
+        4 => prop::option::of(Just(WorkerId::new("w0"))).prop_map(|worker| Trigger::Claim { worker, key: None, devices: None, prepares: false, terms: None }),
         4 => report,
         1 => any_caller().prop_map(|caller| Trigger::Heartbeat { caller }),
         1 => (any_caller(), 0_i64..3).prop_map(|(caller, epoch)| Trigger::StopAcknowledged { caller, epoch }),

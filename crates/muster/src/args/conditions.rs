@@ -55,6 +55,10 @@ pub(crate) struct ConditionArgs {
     /// Time between the polite signal and the kill when the job is stopped, such as 30s
     #[arg(long, value_name = "TIME", value_parser = amounts::duration, help_heading = "End")]
     pub(crate) grace: Option<Duration>,
+    /// When the worker reaches no scheduler: stop the job soon, or keep it for a time such as keep=30m; lost jobs start
+    /// elsewhere no earlier [default: what the scheduler says]
+    #[arg(long, value_name = "stop|keep=TIME", value_parser = on_disconnect, help_heading = "End")]
+    pub(crate) on_disconnect: Option<String>,
     /// Attempts in all, the first one included [default: 3, for run 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..), help_heading = "Repetition")]
     pub(crate) max_retries: Option<i64>,
@@ -193,6 +197,16 @@ impl ConditionArgs {
             retry.requeue_exit_codes = Some(self.requeue_exit_codes.clone());
         }
         Some(retry)
+    }
+}
+
+/// `stop`, or `keep=` and a time.
+fn on_disconnect(text: &str) -> Result<String, String> {
+    let time = text.strip_prefix("keep=").map(amounts::duration).transpose()?;
+    match time {
+        Some(time) if !time.is_zero() => Ok(text.to_owned()),
+        None if text == "stop" => Ok(text.to_owned()),
+        _ => Err("write stop, or keep with a time such as keep=30m".to_owned()),
     }
 }
 

@@ -158,6 +158,7 @@ impl Live<'_> {
                 key: None,
                 again: false,
                 prepares: false,
+                terms: None,
             })
         };
         let mut any = false;

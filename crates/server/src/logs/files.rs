@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use muster_domain::{Event, JobId, Lease};
-use muster_protocol::{LogAppended, LogStream};
+use muster_protocol::{LogAppended, LogRun, LogStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::admission::Admissions;
@@ -201,6 +201,25 @@ impl LogStore {
     }
 
     /// What is kept of one stream.
+    /// What is kept here of the output of a job, by run.
+    pub(crate) async fn runs(self: &Arc<Self>, job: JobId) -> io::Result<Vec<LogRun>> {
+        let logs = Arc::clone(self);
+        let look = move || {
+            let entries = logs.entries(job)?;
+            let length = |run, stream| logs.layout(job, run, stream, &entries).map(|layout| layout.end());
+            let of = |run: Run| {
+                Ok(LogRun {
+                    lease: run.lease,
+                    attempt: run.attempt,
+                    stdout_bytes: length(run, LogStream::Stdout)?,
+                    stderr_bytes: length(run, LogStream::Stderr)?,
+                })
+            };
+            runs(&entries).into_iter().map(of).collect()
+        };
+        self.reading(job, look).await
+    }
+
     pub(super) fn layout(
         &self,
         job: JobId,

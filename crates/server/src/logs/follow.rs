@@ -15,6 +15,7 @@ use super::cursor::Cursor;
 use super::reader::Reader;
 use super::watchers::Watcher;
 use crate::app::Shared;
+use crate::peers;
 
 /// Other schedulers on a shared directory ring no bell here, so followers also look this often, ...
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -27,7 +28,7 @@ pub(crate) enum Told {
     Items(Vec<Item>),
     /// Everything that there is, or ever will be, was read.
     End,
-    /// The scheduler shuts down; more may come.
+    /// The scheduler shuts down, or another one has what comes; whoever comes back gets it.
     Closed,
     /// Nothing has come for as long as the caller wants to wait.
     Silence,
@@ -42,12 +43,14 @@ pub(crate) struct Follow {
     watcher: Option<Watcher>,
     asked: Option<(Instant, u64)>,
     ended: bool,
+    /// What comes is sent to another scheduler.
+    moved: bool,
 }
 
 impl Follow {
     pub(crate) fn new(app: Shared, reader: Reader, stay: bool) -> Self {
         let watcher = stay.then(|| app.logs.watchers.watch(&reader));
-        Self { app, reader, watcher, asked: None, ended: false }
+        Self { app, reader, watcher, asked: None, ended: false, moved: false }
     }
 
     pub(crate) fn cursor(&self) -> &Cursor {
@@ -80,6 +83,9 @@ impl Follow {
             self.ask(events).await;
             if self.ended {
                 continue;
+            }
+            if self.moved {
+                return Ok(Told::Closed);
             }
             if Instant::now() >= deadline {
                 return Ok(Told::Silence);
@@ -118,6 +124,7 @@ impl Follow {
             Ok(Some(view)) => {
                 let past = selection.attempt.is_some_and(|attempt| view.job.attempts > attempt);
                 self.ended = view.job.is_terminal() || past;
+                self.moved = !self.ended && peers::has_moved(&self.app, &view.job, selection.attempt).await;
                 self.asked = Some((now, events));
             }
             Ok(None) => self.ended = true,
@@ -143,7 +150,11 @@ pub(crate) fn raw(reader: Follow) -> impl futures::Stream<Item = io::Result<Byte
             match reader.next(ASK_AGAIN).await? {
                 Told::Items(items) => return Ok(Some((plain(&items), reader))),
                 Told::End => return Ok(None),
-                Told::Closed => return Err(io::Error::other("the scheduler is shutting down")),
+                Told::Closed => {
+                    return Err(io::Error::other(
+                        "the scheduler is shutting down, or another one has the rest",
+                    ));
+                }
                 Told::Silence => {}
             }
         }

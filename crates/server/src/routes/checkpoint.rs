@@ -1,10 +1,12 @@
 //! Checkpoints: opaque bytes, one slot a job.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use muster_store::{Command, Content, Outcome, StoreExt};
+use muster_store::{Command, Content, Outcome, PARTS_PREFIX, StoreExt};
 
 use crate::app::Shared;
 use crate::error::ApiError;
@@ -42,11 +44,11 @@ pub(crate) async fn save_checkpoint(
     let proven = caller.lease.is_some() && call.params.filled("epoch").is_none();
     let epoch = if proven { None } else { Some(epoch(&app, id, &call).await?) };
     let directory = app.logs.directory(id);
-    let limit = app.config.limits.checkpoint;
-    let content = checkpoints::receive(&directory, body, limit, app.config.body_timeout).await?;
+    let content = checkpoints::receive(&app, id, body).await?;
     let (size, file) = match &content {
         Content::Bytes(bytes) => (bytes.len() as u64, None),
-        Content::File { name, bytes } => (*bytes, Some(std::sync::Arc::clone(name))),
+        Content::File { name, bytes } => (*bytes, Some(Arc::clone(name))),
+        Content::Parts { bytes, .. } => (*bytes, None),
     };
     if size == 0 {
         return Err(ApiError::bad_request("empty_checkpoint", "checkpoint body is empty"));
@@ -86,6 +88,11 @@ pub(crate) async fn get_checkpoint(
     JobPath(id): JobPath,
 ) -> Result<Response, ApiError> {
     let view = app.store.job(id).await?.ok_or_else(ApiError::job_not_found)?;
+    if let Some(name) = view.job.checkpoint_file.as_ref().filter(|name| name.starts_with(PARTS_PREFIX)) {
+        let bytes = view.job.checkpoint_bytes.unwrap_or(0);
+        let body = checkpoints::send_parts(Arc::clone(&app.store), Arc::clone(name), bytes);
+        return Ok(with_type("application/octet-stream", StatusCode::OK, body));
+    }
     if let Some(name) = &view.job.checkpoint_file {
         let body = checkpoints::send(&app.logs.directory(id), name).await.map_err(|error| {
             tracing::error!(%error, job_id = %id, "a checkpoint could not be read");

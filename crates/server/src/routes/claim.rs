@@ -51,7 +51,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     let ahead = call.params.integer::<u32>("ahead")?.unwrap_or(0).min(MAX_AHEAD);
     let key = call.params.filled("claim_key").map(std::sync::Arc::from);
     let again = call.params.flag("claim_again");
-    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again, prepares: false };
+    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again, prepares: false, terms: None };
     let introduction = worker.clone().map(|worker| Command::Introduce { worker });
     let commands = introduction.into_iter().chain([Command::Claim(ask.clone())]).collect();
     let delivery = app.batcher.submit(commands).await?;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_domain::{Job, JobId, Lease};
 use muster_protocol::{
-    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogMessage, LogStream,
+    HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogMessage, LogRun, LogStream,
 };
 use muster_store::StoreExt;
 
@@ -23,6 +23,7 @@ use crate::logs::{
     live, parse_ticks, raw, serve,
 };
 use crate::params::{self, Params};
+use crate::peers;
 
 const KIND: &str = "application/octet-stream";
 /// The most lines that can be asked for from the end.
@@ -177,16 +178,21 @@ pub(crate) async fn read_logs(
     JobPath(id): JobPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    known(&app, id).await?;
+    let job = known(&app, id).await?;
     let follow = call.params.flag("follow");
     let base = Selection::of(id, streams(&call.params)?);
     let attempt = attempt(&call.params, "attempt")?;
+    let whereabouts = peers::locate(&app, &job, attempt, &call).await?;
+    if let Some(answer) = whereabouts.forward(&app, &call.target(&format!("/jobs/{id}/logs")), &call).await {
+        return answer;
+    }
     let mut selection = Selection { attempt, start: start(&call.params)?, onward: follow, ..base };
     let facts = match selection.streams.as_slice() {
         [stream] => app.logs.facts(selection.clone(), *stream).await.map_err(|error| unreadable(&error))?,
         _ => None,
     };
     let mut response = with_type(KIND, StatusCode::OK, Body::empty());
+    whereabouts.mark(&mut response);
     if let Some(facts) = &facts {
         describe(&mut response, facts);
         // Without a validator of ours nobody can know that the stream is still the same.
@@ -280,10 +286,16 @@ pub(crate) async fn stream_logs(
     JobPath(id): JobPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    known(&app, id).await?;
+    let job = known(&app, id).await?;
     let params = &call.params;
     let follow = params.flag("follow");
     let (attempt, from_lease) = (attempt(params, "attempt")?, params.integer("from_lease")?);
+    let whereabouts = peers::locate(&app, &job, attempt, &call).await?;
+    if let Some(answer) =
+        whereabouts.forward(&app, &call.target(&format!("/jobs/{id}/logs/stream")), &call).await
+    {
+        return answer;
+    }
     let start = start(params)?;
     let since = matches!(start, Start::Since(_));
     // Runs that share an attempt number belong together, so that a named attempt begins with its first run.
@@ -312,9 +324,21 @@ pub(crate) async fn stream_logs(
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    whereabouts.mark(&mut response);
     Ok(response)
 }
 
-async fn known(app: &App, id: JobId) -> Result<(), ApiError> {
-    app.store.job(id).await?.map(|_| ()).ok_or_else(ApiError::job_not_found)
+/// The output that this scheduler keeps of a job, by run. Others on the same store may keep more.
+#[utoipa::path(
+    get, path = "/jobs/{id}/logs/runs", tag = "logs", params(("id" = String, Path)),
+    responses((status = 200, description = "Oldest first", body = Vec<LogRun>))
+)]
+pub(crate) async fn log_runs(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
+    known(&app, id).await?;
+    let runs = app.logs.runs(id).await.map_err(|error| unreadable(&error))?;
+    json(StatusCode::OK, &runs)
+}
+
+async fn known(app: &App, id: JobId) -> Result<Job, ApiError> {
+    app.store.job(id).await?.map(|view| view.job).ok_or_else(ApiError::job_not_found)
 }

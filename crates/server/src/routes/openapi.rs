@@ -82,6 +82,7 @@ use super::{
         logs::append_log,
         logs::read_logs,
         logs::stream_logs,
+        logs::log_runs,
         workers::register,
         workers::worker_heartbeat,
         workers::list_workers,

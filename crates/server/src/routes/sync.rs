@@ -67,6 +67,7 @@ lenient_object! {
         claim_again: bool = "claim_again",
         prepares: bool = "prepares",
         prepared: Vec<LeaseBody> = "prepared",
+        own_leases: bool = "own_leases",
     }
 }
 
@@ -235,7 +236,8 @@ impl Exchange<'_> {
         let key = request.claim_key.as_deref().filter(|key| key.len() <= self.app.config.limits.name);
         let (key, again) = (key.map(Arc::from), request.claim_again.unwrap_or(false));
         let prepares = request.prepares.unwrap_or(false);
-        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead, key, again, prepares })
+        let terms = request.own_leases.unwrap_or(false).then(|| self.app.config.lease_terms());
+        (max > 0).then(|| Ask { worker: Some(self.worker.clone()), max, ahead, key, again, prepares, terms })
     }
 
     /// The worker's sign of life first, then what it said, and its claim last, so that the claim sees

@@ -36,6 +36,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/jobs/{id}/why", get(jobs::why))
         .route("/jobs/{id}/logs", get(logs::read_logs).post(logs::append_log))
         .route("/jobs/{id}/logs/stream", get(logs::stream_logs))
+        .route("/jobs/{id}/logs/runs", get(logs::log_runs))
         .route("/pipelines", get(pipelines::list_pipelines).post(pipelines::submit_pipeline))
         .route("/pipelines/{id}", get(pipelines::get_pipeline))
         .route("/pipelines/{id}/steps", post(pipelines::add_steps))

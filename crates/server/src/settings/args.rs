@@ -18,7 +18,7 @@ use super::values::{
     Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, any_duration, positive, scoring,
 };
 use super::webhooks::WebhookArgs;
-use crate::config::{Limits, ServerConfig};
+use crate::config::{DISCONNECT_KEEP, Limits, ServerConfig};
 
 /// The settings of a scheduler.
 #[derive(Debug, Clone, Args)]
@@ -52,6 +52,10 @@ pub struct SchedulerArgs {
     /// The directory for the database and for the output of jobs
     #[arg(long, value_name = "DIR", env = "MUSTER_DATA_DIR", default_value = "data")]
     pub data_dir: PathBuf,
+    /// URL under which other schedulers on the same database reach this one, to read output that it keeps
+    /// [default: the address that it listens on]
+    #[arg(long, value_name = "URL", env = "MUSTER_ADVERTISE_URL")]
+    pub advertise_url: Option<String>,
     /// How the best of several fitting workers is chosen: best-fit or spread
     #[arg(long, env = "MUSTER_SCORING", default_value = "best-fit", value_parser = scoring)]
     pub scoring: Scoring,
@@ -60,9 +64,14 @@ pub struct SchedulerArgs {
     /// What `[[pools]]` of the file says
     #[arg(long, value_name = "TOML", hide = true, default_value = "")]
     pub pools: PoolSettings,
-    /// Silence of a running job after which it is taken from its worker
+    /// Silence of a running job after which it is taken from its worker, unless its lease is longer (--disconnect-keep)
     #[arg(long, value_name = "TIME", env = "MUSTER_JOB_HEARTBEAT_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub job_heartbeat_timeout: Duration,
+    /// How long a worker that reaches no scheduler keeps running jobs, and so how long lost ones wait before they start
+    /// elsewhere; a job can say otherwise with --on-disconnect
+    /// [default: 3m, or the job heartbeat timeout where that is not 30s]
+    #[arg(long, value_name = "TIME", env = "MUSTER_DISCONNECT_KEEP", value_parser = positive)]
+    pub disconnect_keep: Option<Duration>,
     /// Silence of a worker after which it is shown as offline
     #[arg(long, value_name = "TIME", env = "MUSTER_WORKER_STALE_TIMEOUT", default_value = "60s", value_parser = positive)]
     pub worker_stale_timeout: Duration,
@@ -170,6 +179,13 @@ impl SchedulerArgs {
         self.pools.over(Policy { scoring: self.scoring, ..self.policy.policy() })
     }
 
+    /// Whoever wants silence to be noticed sooner or later than usual, and says no more, means all workers.
+    fn disconnect_keep(&self) -> Duration {
+        let usual = Span::from(self.job_heartbeat_timeout) == Timeouts::default().job_heartbeat;
+        let unsaid = if usual { DISCONNECT_KEEP } else { self.job_heartbeat_timeout };
+        self.disconnect_keep.unwrap_or(unsaid)
+    }
+
     /// How the server behaves.
     pub fn server_config(&self) -> ServerConfig {
         let timeouts = Timeouts {
@@ -189,6 +205,8 @@ impl SchedulerArgs {
         ServerConfig {
             data_dir: self.data_dir.clone(),
             timeouts,
+            advertise_url: self.advertise_url.clone(),
+            disconnect_keep: self.disconnect_keep(),
             reaper_interval: self.reaper_interval,
             planner_interval: self.admission_interval,
             safety_tick: self.safety_tick,

@@ -56,6 +56,12 @@ pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
     }
 }
 
+/// What the submitter wants to become of the job when something goes wrong.
+fn wishes(spec: &domain::JobSpec) -> wire::Job {
+    let on_disconnect = spec.on_disconnect.map(crate::conditions::on_disconnect_text);
+    wire::Job { on_disconnect, ..wire::Job::default() }
+}
+
 /// A job with its checkpoint: embedded when it is JSON, otherwise in base64.
 pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Job {
     let (spec, gang, member) = (job.spec.as_ref(), job.spec.gang.as_ref(), job.member.as_ref());
@@ -124,7 +130,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
         pinned: job.pinned,
         // What a claim, a submit and a list of tasks say besides is added there.
-        ..wire::Job { prepared_at: prepared_at(job), ..wire::Job::default() }
+        ..wire::Job { prepared_at: prepared_at(job), ..wishes(spec) }
     }
 }
 
@@ -174,7 +180,8 @@ pub(crate) fn claimed(claimed: &Claimed, checkpoint_env: usize) -> wire::Job {
     }
     let gang = gangs::assignment(&claimed.job, &claimed.peers);
     env.extend(gang.iter().flat_map(gangs::environment));
-    wire::Job { env, gang, ..job(&claimed.job, claimed.checkpoint.as_ref()) }
+    let lease_ttl_ms = claimed.job.lease_span.map(|span| span.as_micros() / 1_000);
+    wire::Job { env, gang, lease_ttl_ms, ..job(&claimed.job, claimed.checkpoint.as_ref()) }
 }
 
 pub(crate) fn worker_status(status: domain::WorkerStatus) -> wire::WorkerStatus {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_domain::{Job, JobId, Lease, ReportKind, Span};
+use muster_domain::{Job, JobId, Lease, ReportKind, Span, Timestamp};
 use muster_protocol::{JobReport, LeaseRef, RegisterRequest, SyncRequest, SyncResponse};
 use muster_store::{Command, Content};
 
@@ -19,6 +19,9 @@ const BEAT: Duration = Duration::from_secs(10);
 const DOUBT: Span = Span::from_secs(60);
 /// How long the word to start is waited for, before what is prepared is said again.
 const GO_WAIT: Duration = Duration::from_secs(3);
+/// How often leases are looked at, and how long before its end a process is stopped.
+const FENCE_TICK: Duration = Duration::from_millis(500);
+const FENCE_SAFETY: Span = Span::from_secs(2);
 /// How long a poll waits.
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -30,14 +33,20 @@ struct Said {
     commands: Vec<Command>,
     claim: Option<Arc<str>>,
     ports: Option<Vec<u16>>,
+    /// When it was said: no lease in the answer is younger.
+    at: Timestamp,
 }
 
 impl Stage {
     /// Lets a worker begin.
-    pub(crate) fn employ(&self, index: usize) {
+    pub(crate) fn employ(&self, index: usize, fenced: bool) {
+        self.world().ledger.workers[index].fenced = fenced;
         tokio::spawn(self.clone().polls(index));
         tokio::spawn(self.clone().beats(index));
         tokio::spawn(self.clone().assembles(index));
+        if fenced {
+            tokio::spawn(self.clone().fences(index));
+        }
     }
 
     /// Says which tasks are prepared and waits for the word to start them.
@@ -67,7 +76,22 @@ impl Stage {
             ..SyncRequest::default()
         };
         let message = self.sync(index, &request, GO_WAIT + Duration::from_secs(5), true);
-        Some(Said { message, life, commands, claim: None, ports: None })
+        let at = self.world().now();
+        Some(Said { message, life, commands, claim: None, ports: None, at })
+    }
+
+    /// Stops what has not been renewed for almost as long as its lease lasts, whether or not anybody can be reached.
+    async fn fences(self, index: usize) {
+        loop {
+            tokio::time::sleep(FENCE_TICK).await;
+            let mut world = self.world();
+            let now = world.now();
+            let due = world.ledger.workers[index].lapsed(now + FENCE_SAFETY);
+            world.fenced += due.len() as u64;
+            for process in due {
+                world.ledger.workers[index].ends(process, End::GivenBack);
+            }
+        }
     }
 
     async fn polls(self, index: usize) {
@@ -204,17 +228,23 @@ impl Stage {
             Some(Command::Claim(ask)) => (ask.key, ask.again),
             _ => (None, false),
         };
+        let (prepares, own_leases, at) = {
+            let world = self.world();
+            let worker = &world.ledger.workers[index];
+            (worker.prepares, worker.fenced, worker.claimed_since(world.now()))
+        };
         let request = SyncRequest {
             max: claim.as_ref().map_or(0, |_| MOST_AT_ONCE),
             wait_ms: WAIT.as_millis() as u64,
             orders: true,
             claim_key: claim.as_deref().map(str::to_owned),
             claim_again: again,
-            prepares: self.world().ledger.workers[index].prepares,
+            prepares,
+            own_leases,
             ..SyncRequest::default()
         };
         let message = self.sync(index, &request, WAIT + Duration::from_secs(5), true);
-        Some(Said { message, life, commands: Vec::new(), claim, ports: None })
+        Some(Said { message, life, commands: Vec::new(), claim, ports: None, at })
     }
 
     /// Signs of life, reports, and what does not fit in with them.
@@ -261,7 +291,8 @@ impl Stage {
         }
         message.once = !spoken;
         reports.extend(beats);
-        Some((Said { message, life, commands: reports, claim: None, ports }, others))
+        let at = self.world().now();
+        Some((Said { message, life, commands: reports, claim: None, ports, at }, others))
     }
 
     /// Says what has a request of its own; whatever the answer is, it need not be said again.
@@ -288,10 +319,18 @@ impl Stage {
                             worker.processes.remove(&(*job, lease));
                         }
                     }
-                    Command::Heartbeat { .. } => {}
+                    Command::Heartbeat { job, caller } => {
+                        let process = caller.lease.and_then(|lease| worker.processes.get_mut(&(*job, lease)));
+                        if let Some(process) = process {
+                            process.renewed = process.renewed.max(said.at);
+                        }
+                    }
                     Command::Prepared { job, caller } => {
-                        if let Some(lease) = caller.lease.filter(|_| result.status != 200) {
-                            worker.prepared.remove(&(*job, lease));
+                        let Some(key) = caller.lease.map(|lease| (*job, lease)) else { continue };
+                        if result.status != 200 {
+                            worker.prepared.remove(&key);
+                        } else if let Some(held) = worker.prepared.get_mut(&key) {
+                            held.renewed = held.renewed.max(said.at);
                         }
                     }
                     command => worker.is_answered(command),
@@ -330,6 +369,7 @@ impl Stage {
             let held = held.or_else(|| worker.prepared.get_mut(&process));
             if let (Some(at), Some(held)) = (handed_at, held) {
                 held.heard = held.heard.max(at);
+                held.renewed = said.at;
             }
         }
         for process in new {
@@ -377,6 +417,8 @@ impl Stage {
         if process.told.is_some() {
             return;
         }
+        // What does not listen is killed when its grace is over, where the worker fences.
+        let hangs = hangs && process.lease.is_none();
         process.told = Some(epoch);
         process.hangs = hangs;
         let home = index % world.instances.len();

@@ -41,11 +41,25 @@ pub struct LivePlan {
     /// How long things go wrong.
     pub trouble: Duration,
     pub max_attempts: u32,
+    /// Workers stop each job before its lease ends, as the real ones do, and no job may ever run twice at a time.
+    pub fenced: bool,
+    /// All schedulers are away at a time, for so long at most; `None` when that never happens.
+    pub blackouts: Option<Duration>,
+    /// Nothing but that goes wrong.
+    pub only_blackouts: bool,
 }
 
 impl Default for LivePlan {
     fn default() -> Self {
-        Self { schedulers: 3, workers: 6, trouble: Duration::from_secs(600), max_attempts: 1000 }
+        Self {
+            schedulers: 3,
+            workers: 6,
+            trouble: Duration::from_secs(600),
+            max_attempts: 1000,
+            fenced: false,
+            blackouts: None,
+            only_blackouts: false,
+        }
     }
 }
 
@@ -58,6 +72,8 @@ pub struct LiveReport {
     /// How many entered a worker that kept room for somebody else, and how many of them stayed beside it.
     pub passed: (u64, u64),
     pub faults: BTreeMap<&'static str, u64>,
+    /// Processes that workers stopped because their lease was about to end.
+    pub fenced: u64,
     pub statuses: BTreeMap<Status, usize>,
     /// The same for two runs in which the same happened at the same times.
     pub digest: u64,
@@ -99,6 +115,7 @@ fn set_up(seed: u64, plan: &LivePlan, data: tempfile::TempDir) -> Stage {
     let worker = |n: usize| SimWorker::new(&format!("w{n:03}"), resources.clone(), Some(4));
     let mut ledger = Ledger { workers: (0..plan.workers).map(worker).collect(), ..Ledger::default() };
     ledger.watch.slack = FAULTY_SLACK;
+    ledger.watch.fenced = plan.fenced;
     let instance = |n: usize| Instance::new(seed.rotate_left(17) ^ (n as u64 + 1));
     Stage::new(seed, ledger, (0..plan.schedulers).map(instance).collect(), data)
 }
@@ -108,17 +125,24 @@ async fn play(stage: &Stage, seed: u64, plan: &LivePlan) -> Result<(), Broken> {
         stage.start(index).await.map_err(|error| Broken::Setup(std::io::Error::other(error)))?;
     }
     for index in 0..plan.workers {
-        stage.employ(index);
+        stage.employ(index, plan.fenced);
     }
     workload::fill(stage, &mut Random::new(seed ^ 0x776f_726b), plan.max_attempts);
     {
         let mut world = stage.world();
-        let network = Network { lost: 20, answers_lost: 20, doubled: 20, late: 10 };
         let lasts = Some((2_000, 60_000));
-        world.mischief = Mischief { network, lasts, finishes: 50, ..Mischief::plenty() };
-        world.weather = StoreWeather { refused: 5, collides: 5, answers_lost: 5 };
+        if plan.only_blackouts {
+            world.mischief = Mischief { lasts, ..Mischief::none() };
+        } else {
+            world.make_mischief(lasts);
+        }
     }
-    tokio::spawn(stage.clone().troubles());
+    if let Some(longest) = plan.blackouts {
+        tokio::spawn(stage.clone().blackouts(longest));
+    }
+    if !plan.only_blackouts {
+        tokio::spawn(stage.clone().troubles());
+    }
     tokio::time::sleep(plan.trouble).await;
     stage.calm_down().await;
     let end = tokio::time::Instant::now() + END_BOUND;
@@ -133,6 +157,15 @@ async fn play(stage: &Stage, seed: u64, plan: &LivePlan) -> Result<(), Broken> {
     Ok(())
 }
 
+impl stage::World {
+    /// Everything that can go wrong with messages, processes and transactions.
+    fn make_mischief(&mut self, lasts: Option<(u32, u32)>) {
+        let network = Network { lost: 20, answers_lost: 20, doubled: 20, late: 10 };
+        self.mischief = Mischief { network, lasts, finishes: 50, ..Mischief::plenty() };
+        self.weather = StoreWeather { refused: 5, collides: 5, answers_lost: 5 };
+    }
+}
+
 fn report(world: &stage::World) -> LiveReport {
     let mut statuses = BTreeMap::new();
     for job in world.ledger.state.jobs() {
@@ -143,6 +176,7 @@ fn report(world: &stage::World) -> LiveReport {
         stops: world.ledger.books.stops,
         passed: (world.ledger.rooms.entered, world.ledger.rooms.stayed),
         faults: world.faults.clone(),
+        fenced: world.fenced,
         statuses,
         digest: world.ledger.digest,
         lasted: world.lasted(),

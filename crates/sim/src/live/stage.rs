@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) echoes: VecDeque<(usize, Message)>,
     pub(crate) broken: Option<Broken>,
     pub(crate) faults: BTreeMap<&'static str, u64>,
+    /// Processes that were stopped because their lease was about to end.
+    pub(crate) fenced: u64,
     /// Nothing goes wrong any more.
     pub(crate) calm: bool,
 }
@@ -137,6 +139,7 @@ impl Stage {
             echoes: VecDeque::new(),
             broken: None,
             faults: BTreeMap::new(),
+            fenced: 0,
             calm: false,
         };
         let urgent = (0..workers).map(|_| Notify::new()).collect();

@@ -48,6 +48,34 @@ impl Stage {
         }
     }
 
+    /// Now and then all schedulers are away together, for longer than silence is borne of workers without a fence.
+    pub(crate) async fn blackouts(self, longest: Duration) {
+        loop {
+            let (pause, lasts) = {
+                let mut world = self.world();
+                let longest = u32::try_from(longest.as_millis()).unwrap_or(u32::MAX);
+                (world.pause(20_000, 90_000), world.pause(35_000.min(longest), longest))
+            };
+            tokio::time::sleep(pause).await;
+            if self.world().calm {
+                return;
+            }
+            self.world().fault("all schedulers away");
+            let count = self.world().instances.len();
+            let back = Instant::now() + lasts;
+            while Instant::now() < back && !self.world().calm {
+                // Those that something else brings back are away again at once.
+                for index in 0..count {
+                    self.crash(index);
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            for index in 0..count {
+                let _ = self.start(index).await;
+            }
+        }
+    }
+
     fn any_scheduler(&self) -> usize {
         let mut world = self.world();
         let count = world.instances.len();
@@ -241,7 +269,12 @@ impl Stage {
 
     /// Somebody does something to a job, through a scheduler.
     fn operate(&self) {
-        let what = self.world().random.below(9);
+        let (what, honest) = {
+            let mut world = self.world();
+            (world.random.below(9), world.ledger.watch.fenced)
+        };
+        // Who says of a process that runs that it has ended makes the job start a second time; no fence helps then.
+        let what = if honest && matches!(what, 2 | 3 | 8) { 0 } else { what };
         let (wanted, path): (fn(&Job) -> bool, &str) = match what {
             0 | 1 => (|job| job.status() == Status::Running, "preempt"),
             2 => (|job| job.status() == Status::Running, "fail"),

@@ -54,6 +54,7 @@ fn claim(max: usize) -> Command {
         key: None,
         again: false,
         prepares: false,
+        terms: None,
     })
 }
 

@@ -82,6 +82,7 @@ pub async fn several_asks_of_one_worker_share_its_room(stage: &Stage) {
             key: None,
             again: false,
             prepares: false,
+            terms: None,
         })
     };
     let answers = stage.apply(vec![ask(), ask()]).await;
@@ -102,8 +103,15 @@ pub async fn slots_bound_a_worker(stage: &Stage) {
     }
     assert_eq!(stage.claim_as(Some("w1"), 9).await.len(), 2);
     assert_eq!(stage.claim_as(Some("w1"), 9).await.len(), 0);
-    let ask =
-        Ask { worker: Some(WorkerId::new("w1")), max: 9, ahead: 2, key: None, again: false, prepares: false };
+    let ask = Ask {
+        worker: Some(WorkerId::new("w1")),
+        max: 9,
+        ahead: 2,
+        key: None,
+        again: false,
+        prepares: false,
+        terms: None,
+    };
     let Ok(Outcome::Claimed(ahead)) = stage.one(Command::Claim(ask)).await else { panic!("not claimed") };
     assert_eq!(ahead.len(), 2, "two more may be queued locally");
 }
@@ -166,6 +174,7 @@ pub async fn a_batch_sees_what_it_released(stage: &Stage) {
                 key: None,
                 again: false,
                 prepares: false,
+                terms: None,
             }),
             Command::Submit(Submit { jobs: vec![next], atomic: true, set: None }),
             Command::Report(report),

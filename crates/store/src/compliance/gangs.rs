@@ -478,6 +478,7 @@ pub async fn a_lost_answer_is_given_again(stage: &Stage) {
             key: Some("k1".into()),
             again,
             prepares: false,
+            terms: None,
         })
     };
     let Ok(Outcome::Claimed(first)) = stage.one(ask(false)).await else { panic!("no claim") };

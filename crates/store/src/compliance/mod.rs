@@ -19,10 +19,12 @@ pub mod health;
 pub mod history;
 pub mod jobs;
 pub mod leadership;
+pub mod lease_terms;
 pub mod leases;
 pub mod lists;
 pub mod outlook;
 pub mod parity;
+pub mod parts;
 pub mod pools;
 pub mod quotas;
 pub mod reclaim;
@@ -108,6 +110,14 @@ macro_rules! compliance_suite {
                 a_report_before_the_sweep_is_never_overwritten, unanswered_stops_are_forced,
                 retention_removes_old_ends_only, the_next_deadline_is_known,
                 finished_jobs_are_read_whole_and_removed_by_name, the_last_position_outlives_its_event,
+            }
+            lease_terms {
+                a_lease_lasts_as_long_as_it_says, a_lease_ends_while_somebody_listens,
+                a_stop_is_forced_when_the_lease_has_ended,
+                a_job_that_is_not_to_run_again_after_a_loss_never_does,
+            }
+            parts {
+                parts_of_the_last_checkpoint_stay, parts_go_with_their_job, schedulers_know_each_other,
             }
             times {
                 not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,

@@ -178,6 +178,7 @@ impl World {
                     key: None,
                     again: false,
                     prepares: false,
+                    terms: None,
                 })]
             }
             6..=8 => self.report(store, target, a, b).await.into_iter().collect(),

@@ -151,6 +151,7 @@ impl Stage {
             key: None,
             again: false,
             prepares: false,
+            terms: None,
         };
         match self.one(Command::Claim(ask)).await.unwrap() {
             Outcome::Claimed(jobs) => jobs,

@@ -159,6 +159,7 @@ pub async fn another_worker_is_preferred_after_a_failure(stage: &Stage) {
             key: None,
             again: false,
             prepares: false,
+            terms: None,
         })
     };
     let answers = stage.apply(vec![ask("a"), ask("b")]).await;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use muster_domain::limits::MAX_AHEAD;
+use muster_domain::limits::{LeaseTerms, MAX_AHEAD};
 use muster_domain::{
     GangId, Health, Job, JobId, Requirement, Resources, Shape, ShapeId, Timestamp, Trigger, Worker, WorkerId,
 };
@@ -56,8 +56,9 @@ pub(crate) async fn apply<T: Tx>(
     for placement in place(&view, policies) {
         let job = jobs[placement.candidate].id;
         let worker = desk.workers[placement.worker].id.clone();
-        let (key, devices) = (desk.key(placement.worker), placement.devices);
-        if work.trigger(job, &Trigger::Claim { worker, key, devices, prepares: false }).is_ok() {
+        let (key, terms, devices) =
+            (desk.key(placement.worker), desk.terms(placement.worker), placement.devices);
+        if work.trigger(job, &Trigger::Claim { worker, key, devices, prepares: false, terms }).is_ok() {
             desk.hand_out(placement.worker, job);
             desk.enter(placement.worker, &view.candidates[placement.candidate]);
         }
@@ -119,8 +120,8 @@ async fn hand_out_reserved<T: Tx>(work: &mut Work<'_, T>, desk: &mut Desk) -> Re
         let Some(place) = place.filter(|place| desk.workers[*place].wants > 0) else { continue };
         work.hold_if_new(job);
         let (worker, key) = (desk.workers[place].id.clone(), desk.key(place));
-        let prepares = desk.prepares(place);
-        if work.trigger(id, &Trigger::Claim { worker, key, devices: None, prepares }).is_ok() {
+        let (prepares, terms) = (desk.prepares(place), desk.terms(place));
+        if work.trigger(id, &Trigger::Claim { worker, key, devices: None, prepares, terms }).is_ok() {
             // Its room was counted when it was reserved.
             desk.workers[place].wants -= 1;
             desk.hand_out(place, id);
@@ -198,6 +199,8 @@ struct Desk {
     keys: HashMap<usize, Arc<str>>,
     /// Asks of workers that prepare tasks of gangs before they start them.
     preparing: HashSet<usize>,
+    /// The terms of each ask that has some.
+    terms: HashMap<usize, LeaseTerms>,
     handed: BTreeMap<usize, Vec<JobId>>,
     /// Workers whose kept room changed, by position.
     entered: BTreeSet<usize>,
@@ -212,6 +215,7 @@ impl Desk {
             asks: Vec::new(),
             keys: HashMap::new(),
             preparing: HashSet::new(),
+            terms: HashMap::new(),
             handed: BTreeMap::new(),
             entered: BTreeSet::new(),
         };
@@ -242,6 +246,7 @@ impl Desk {
         self.workers.push(view);
         self.keys.extend(asks.iter().filter_map(|(position, ask)| Some((*position, ask.key.clone()?))));
         self.preparing.extend(asks.iter().filter(|(_, ask)| ask.prepares).map(|(position, _)| *position));
+        self.terms.extend(asks.iter().filter_map(|(position, ask)| Some((*position, ask.terms?))));
         self.asks.push(asks.iter().map(|(position, ask)| (*position, ask.max)).collect());
     }
 
@@ -256,6 +261,12 @@ impl Desk {
 
     fn prepares(&self, worker: usize) -> bool {
         self.next(worker).is_some_and(|position| self.preparing.contains(&position))
+    }
+
+    /// The terms of that ask.
+    fn terms(&self, worker: usize) -> Option<LeaseTerms> {
+        let (position, _) = self.asks[worker].iter().find(|(_, left)| *left > 0)?;
+        self.terms.get(position).copied()
     }
 
     /// Counts a job against the room that its worker keeps.

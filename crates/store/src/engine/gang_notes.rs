@@ -2,7 +2,7 @@
 
 use muster_domain::{EventKind, Job, JobId, ReportKind, Span, Status, StopReason, Timestamp, Trigger};
 
-use crate::command::{DrainCause, GangNote, GangStep};
+use crate::applied::{DrainCause, GangNote, GangStep};
 
 /// The steps that lie between two states of a gang's tasks, and what was said of which task in between.
 pub(super) fn notes(

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use muster_domain::leadership::Claim;
 use muster_domain::{Bid, LeaderLease, LeaderTerm, Rejection, Role, Timestamp};
 
-use crate::command::{Answer, Applied, Command, Outcome};
+use crate::applied::Applied;
+use crate::command::{Answer, Command, Outcome};
 use crate::error::StoreError;
 use crate::tx::{LeaseLock, Tx};
 

@@ -40,7 +40,8 @@ pub use roster::Roster;
 use muster_domain::Timestamp;
 pub use muster_planner::policy::{Policies, Policy, PolicyName, Pool};
 
-use crate::command::{Answer, Applied, Command};
+use crate::applied::Applied;
+use crate::command::{Answer, Command};
 use crate::error::StoreError;
 use crate::faults::{self, Moment};
 use crate::tx::Tx;

@@ -6,7 +6,9 @@ use muster_domain::{Change, EndReason, EventKind, Job, JobId, Rejection, Status,
 
 use super::Answers;
 use super::work::Work;
-use crate::command::{Answer, Command, Content, HeartbeatReply, Outcome, Report};
+use crate::command::{
+    Answer, CheckpointPart, Command, Content, HeartbeatReply, Instance, Outcome, PARTS_PREFIX, Report,
+};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -31,18 +33,13 @@ pub(crate) async fn apply<T: Tx>(
                 change.map(|change| Outcome::StopAcknowledged { repeated: change == Change::Repeated })
             }
             Command::SaveCheckpoint { job, caller, epoch, content } => {
-                let (bytes, file) = match content {
-                    Content::Bytes(bytes) => (bytes.len() as u64, None),
-                    Content::File { name, bytes } => (*bytes, Some(Arc::clone(name))),
+                let trigger = |bytes, file| Trigger::SaveCheckpoint {
+                    caller: caller.clone(),
+                    epoch: *epoch,
+                    bytes,
+                    file,
                 };
-                let earlier = work.job(*job).ok().and_then(|job| job.checkpoint_file.clone());
-                let trigger = Trigger::SaveCheckpoint { caller: caller.clone(), epoch: *epoch, bytes, file };
-                let saved = work.trigger(*job, &trigger);
-                if saved.is_ok() {
-                    let kept = if let Content::Bytes(bytes) = content { bytes.as_slice() } else { &[] };
-                    work.tx.put_checkpoint(*job, kept).await?;
-                }
-                saved.map(|_| Outcome::CheckpointSaved { replaced: earlier })
+                save_checkpoint(work, *job, content, trigger).await?
             }
             Command::Preempt { job, message } => work
                 .trigger(*job, &Trigger::Preempt { message: message.clone(), in_favour_of: None })
@@ -55,6 +52,8 @@ pub(crate) async fn apply<T: Tx>(
                     Err(rejection) => Err(rejection),
                 }
             }
+            Command::PutPart(part) => put_part(work, part).await?,
+            Command::NoteInstance(instance) => note_instance(work, instance).await?,
             Command::Submit(_)
             | Command::Claim(_)
             | Command::RegisterWorker(_)
@@ -86,6 +85,61 @@ pub(crate) async fn apply<T: Tx>(
 fn sign_of_life<T: Tx>(work: &mut Work<'_, T>, job: JobId, trigger: &Trigger) -> Answer {
     work.trigger(job, trigger)?;
     Ok(Outcome::Heartbeat(HeartbeatReply { job: work.job(job)?.clone() }))
+}
+
+async fn save_checkpoint<T: Tx>(
+    work: &mut Work<'_, T>,
+    job: JobId,
+    content: &Content,
+    trigger: impl FnOnce(u64, Option<Arc<str>>) -> Trigger,
+) -> Result<Answer, StoreError> {
+    let (bytes, file) = match content {
+        Content::Bytes(bytes) => (bytes.len() as u64, None),
+        Content::File { name, bytes } | Content::Parts { name, bytes } => (*bytes, Some(Arc::clone(name))),
+    };
+    check_parts(work, job, content).await?;
+    let earlier = work.job(job).ok().and_then(|job| job.checkpoint_file.clone());
+    let saved = work.trigger(job, &trigger(bytes, file));
+    if saved.is_ok() {
+        let kept = if let Content::Bytes(bytes) = content { bytes.as_slice() } else { &[] };
+        work.tx.put_checkpoint(job, kept).await?;
+        if matches!(content, Content::Parts { .. }) || earlier.as_deref().is_some_and(is_parts) {
+            let name = if let Content::Parts { name, .. } = content { name.as_ref() } else { "" };
+            work.tx.keep_parts(job, name).await?;
+        }
+    }
+    let replaced = earlier.filter(|name| !is_parts(name));
+    Ok(saved.map(|_| Outcome::CheckpointSaved { replaced }))
+}
+
+async fn put_part<T: Tx>(work: &mut Work<'_, T>, part: &CheckpointPart) -> Result<Answer, StoreError> {
+    if let Err(unknown) = work.job(part.job) {
+        return Ok(Err(unknown));
+    }
+    work.tx.put_part(part).await?;
+    Ok(Ok(Outcome::Noted))
+}
+
+async fn note_instance<T: Tx>(work: &mut Work<'_, T>, instance: &Instance) -> Result<Answer, StoreError> {
+    let seen = Instance { seen_at: work.now, ..instance.clone() };
+    work.tx.put_instance(&seen).await?;
+    Ok(Ok(Outcome::Noted))
+}
+
+/// Whether a checkpoint is in parts, by its name.
+fn is_parts(name: &str) -> bool {
+    name.starts_with(PARTS_PREFIX)
+}
+
+/// A checkpoint that another upload has lost parts to is not kept at all: whoever sent it sends it again.
+async fn check_parts<T: Tx>(work: &mut Work<'_, T>, job: JobId, content: &Content) -> Result<(), StoreError> {
+    let Content::Parts { name, bytes } = content else { return Ok(()) };
+    let there = work.tx.parts_length(job, name).await?;
+    if there == *bytes {
+        return Ok(());
+    }
+    let source = format!("{there} of {bytes} bytes are there; another checkpoint came in between").into();
+    Err(StoreError::Failed { operation: "save a checkpoint", source })
 }
 
 fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {

@@ -29,6 +29,8 @@ pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Resu
         Query::LastEvent => Reply::LastEvent(tx.last_event().await?),
         Query::Finished { before, limit } => Reply::Finished(finished(tx, *before, *limit).await?),
         Query::Counts => Reply::Counts(tx.counts().await?),
+        Query::Part { name, number } => Reply::Part(tx.part(name, *number).await?),
+        Query::Instances => Reply::Instances(tx.instances().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),
         Query::States(ids) => Reply::States(tx.read_jobs(ids).await?),
         Query::Queues => Reply::Queues(tx.queues().await?),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use muster_domain::{GangId, JobId, ReportKind, Trigger};
 
 use super::work::Work;
-use crate::command::Command;
+use crate::command::{CheckpointPart, Command};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -15,9 +15,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
     work: &mut Work<'_, T>,
     commands: &[Command],
 ) -> Result<(), StoreError> {
-    let mut ids: BTreeSet<JobId> = BTreeSet::new();
-    // Jobs that are locked alone, even where they belong to a gang.
-    let mut alone: BTreeSet<JobId> = BTreeSet::new();
+    // Some jobs are locked alone, even where they belong to a gang.
+    let (mut ids, mut alone) = (BTreeSet::<JobId>::new(), BTreeSet::<JobId>::new());
     let mut gangs: Vec<GangId> = Vec::new();
     // Jobs that may end well release their dependants; those that may end badly take all below with them.
     let (mut shallow, mut deep) = (Vec::new(), Vec::new());
@@ -37,7 +36,9 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 ids.insert(*job);
                 deep.push(*job);
             }
-            Command::Heartbeat { job, .. } | Command::SaveCheckpoint { job, .. } => {
+            Command::Heartbeat { job, .. }
+            | Command::SaveCheckpoint { job, .. }
+            | Command::PutPart(CheckpointPart { job, .. }) => {
                 alone.insert(*job);
             }
             Command::Hold { job, .. }
@@ -54,6 +55,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 gangs.extend(named.filter_map(|name| gang_name(name)));
             }
             Command::Claim(_)
+            | Command::NoteInstance(_)
             | Command::RegisterWorker(_)
             | Command::ReleaseWorker { .. }
             | Command::Introduce { .. }

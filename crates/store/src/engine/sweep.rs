@@ -21,6 +21,7 @@ pub(crate) async fn apply<T: Tx>(
     for (position, sweep) in sweeps {
         let mut summary = SweepSummary::default();
         silent_jobs(work, sweep, &mut summary).await?;
+        ended_leases(work, sweep, &mut summary).await?;
         overdue_stops(work, sweep, &mut summary).await?;
         alarms(work, sweep, &mut summary).await?;
         silent_workers(work, sweep, &mut summary).await?;
@@ -55,6 +56,31 @@ async fn silent_jobs<T: Tx>(
             Ok(Change::Happened(EventKind::Requeued { .. }) | Change::Touched) => summary.requeued += 1,
             Ok(Change::Happened(_)) => summary.failed += 1,
             Ok(Change::Repeated | Change::Noted) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Leases that say how long they last: what ran under them was stopped by its worker before they ended.
+async fn ended_leases<T: Tx>(
+    work: &mut Work<'_, T>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let patience = Patience { timeout: sweep.timeouts.job_heartbeat, listening_since: sweep.listening_since };
+    let listened = work.now.since(sweep.listening_since);
+    let ids = work.tx.ended_leases(work.now, listened, sweep.limit).await?;
+    summary.more |= ids.len() >= sweep.limit;
+    work.lock_whole(ids.iter().copied()).await?;
+    for id in ids {
+        match work.trigger(id, &Trigger::Silence { patience }) {
+            Ok(Change::Happened(EventKind::Requeued { .. }) | Change::Touched) => summary.requeued += 1,
+            Ok(Change::Happened(_)) => summary.failed += 1,
+            Ok(Change::Repeated | Change::Noted) | Err(_) => {
+                // It may have been told to stop before it fell silent.
+                let forced = work.trigger(id, &Trigger::StopOverdue { patience }).is_ok();
+                summary.stops_forced += u32::from(forced);
+            }
         }
     }
     Ok(())
@@ -163,12 +189,15 @@ async fn gates<T: Tx>(work: &mut Work<'_, T>) -> Result<Option<Timestamp>, Store
 
 async fn next_due<T: Tx>(work: &mut Work<'_, T>, sweep: Sweep) -> Result<Option<Timestamp>, StoreError> {
     let oldest = work.tx.oldest().await?;
+    let leases = work.tx.lease_ends(work.now).await?;
     let due =
         |since: Option<Timestamp>, timeout| since.map(|since| since.max(sweep.listening_since) + timeout);
     let candidates = [
         due(oldest.sign, sweep.timeouts.job_heartbeat),
         due(oldest.stop, sweep.timeouts.preempt),
         oldest.alarm,
+        leases.next,
+        leases.shortest.map(|span| sweep.listening_since + span),
     ];
     Ok(candidates.into_iter().flatten().min())
 }

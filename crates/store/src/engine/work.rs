@@ -11,7 +11,7 @@ use muster_domain::{
 use super::gates::Look;
 use super::roster::{Part, Roster};
 use super::{Policies, gang_notes};
-use crate::command::{GangNote, Wake};
+use crate::applied::{GangNote, Wake};
 use crate::error::StoreError;
 use crate::tx::Tx;
 

@@ -7,6 +7,8 @@ use muster_domain::{
     Rule, RunTimes, SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 
+use crate::command::Instance;
+
 /// The place of a pending job in its shape's queue.
 pub(super) type QueueKey = (i64, u64, JobId);
 
@@ -28,6 +30,7 @@ pub(super) struct Data {
     pub(super) pinned: BTreeSet<JobId>,
     pub(super) held: HashMap<WorkerId, BTreeSet<JobId>>,
     pub(super) signs: BTreeSet<(Timestamp, JobId)>,
+    pub(super) leases: BTreeSet<(Timestamp, JobId)>,
     pub(super) drains: BTreeSet<(Timestamp, JobId)>,
     pub(super) alarms: BTreeSet<(Timestamp, JobId)>,
     pub(super) ended: BTreeSet<(Timestamp, JobId)>,
@@ -51,6 +54,9 @@ pub(super) struct Data {
     pub(super) removed: Option<Timestamp>,
     pub(super) checkpoints: HashMap<JobId, Vec<u8>>,
     pub(super) leader_leases: BTreeMap<Role, LeaderLease>,
+    /// By name and number, with the job that they belong to.
+    pub(super) parts: BTreeMap<(String, u32), (JobId, Vec<u8>)>,
+    pub(super) instances: BTreeMap<String, Instance>,
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.
     pub(super) run_times: BTreeMap<String, (RunTimes, Timestamp)>,
@@ -96,6 +102,7 @@ impl Data {
         }
         self.children.remove(&id);
         self.checkpoints.remove(&id);
+        self.parts.retain(|_, (job, _)| *job != id);
         for position in self.events_of.remove(&id).unwrap_or_default() {
             self.events.remove(&position);
         }
@@ -112,7 +119,7 @@ impl Data {
             }
             _ => {}
         }
-        if job.must_be_heard() {
+        if job.must_be_heard() && job.lease_span.is_none() {
             self.signs.insert((job.last_sign_of_life(), job.id));
         }
         if job.pinned {
@@ -142,7 +149,12 @@ impl Data {
         if let Some(worker) = job.worker() {
             self.held.entry(worker.clone()).or_default().insert(job.id);
         }
-        if let (Status::Preempting, Some(since)) = (job.status(), job.drain_started_at()) {
+        if let Some(end) = job.lease_ends_at() {
+            self.leases.insert((end, job.id));
+        }
+        if let (Status::Preempting, Some(since), None) =
+            (job.status(), job.drain_started_at(), job.lease_span)
+        {
             self.drains.insert((since, job.id));
         }
         if let Some(at) = job.done_at() {
@@ -201,6 +213,9 @@ impl Data {
             }
         }
         self.signs.remove(&(job.last_sign_of_life(), job.id));
+        if let Some(end) = job.lease_ends_at() {
+            self.leases.remove(&(end, job.id));
+        }
         if let Some(worker) = job.worker()
             && let Some(held) = self.held.get_mut(worker)
         {

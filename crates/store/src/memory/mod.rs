@@ -17,7 +17,8 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use muster_domain::Timestamp;
 
-use crate::command::{Applied, Command, Wake};
+use crate::applied::{Applied, Wake};
+use crate::command::Command;
 use crate::engine::{self, Policies, Roster};
 use crate::error::StoreError;
 use crate::query::{Query, Reply};

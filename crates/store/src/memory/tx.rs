@@ -5,13 +5,15 @@ use std::ops::Bound;
 
 use muster_domain::{
     DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, Rule,
-    RunTimes, SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId, WorkerStatus,
+    RunTimes, SetId, Shape, ShapeId, Span, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    WorkerStatus,
 };
 
 use super::data::{Data, queue_key};
+use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
-use crate::tx::{Apart, Changed, Edge, HeldJob, LeaseLock, Oldest, Tx, Usage, WaitingGang};
+use crate::tx::{Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, WaitingGang};
 use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
@@ -276,6 +278,22 @@ impl Tx for Data {
     async fn silent_jobs(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
         let overdue = self.signs.iter().take_while(|(at, _)| *at < before);
         Ok(overdue.take(limit).map(|(_, id)| *id).collect())
+    }
+
+    async fn ended_leases(&mut self, now: Timestamp, listened: Span, limit: usize) -> Done<Vec<JobId>> {
+        let ended = self.leases.iter().take_while(|(at, _)| *at < now);
+        let counts = |id: &JobId| {
+            let span = self.jobs.get(id).and_then(|job| job.lease_span);
+            span.is_some_and(|span| span < listened)
+        };
+        Ok(ended.filter(|(_, id)| counts(id)).take(limit).map(|(_, id)| *id).collect())
+    }
+
+    async fn lease_ends(&mut self, now: Timestamp) -> Done<LeaseEnds> {
+        let ended = self.leases.iter().take_while(|(at, _)| *at < now);
+        let spans = ended.filter_map(|(_, id)| self.jobs.get(id)?.lease_span);
+        let next = self.leases.iter().map(|(at, _)| *at).find(|at| *at >= now);
+        Ok(LeaseEnds { shortest: spans.min(), next })
     }
 
     async fn overdue_stops(&mut self, before: Timestamp, limit: usize) -> Done<Vec<JobId>> {
@@ -543,5 +561,33 @@ impl Tx for Data {
     async fn put_checkpoint(&mut self, id: JobId, bytes: &[u8]) -> Done<()> {
         self.checkpoints.insert(id, bytes.to_vec());
         Ok(())
+    }
+
+    async fn put_part(&mut self, part: &CheckpointPart) -> Done<()> {
+        self.parts.insert((part.name.to_string(), part.number), (part.job, part.bytes.clone()));
+        Ok(())
+    }
+
+    async fn keep_parts(&mut self, id: JobId, name: &str) -> Done<()> {
+        self.parts.retain(|(other, _), (job, _)| *job != id || other == name);
+        Ok(())
+    }
+
+    async fn parts_length(&mut self, id: JobId, name: &str) -> Done<u64> {
+        let kept = self.parts.iter().filter(|((other, _), (job, _))| *job == id && other == name);
+        Ok(kept.map(|(_, (_, bytes))| bytes.len() as u64).sum())
+    }
+
+    async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>> {
+        Ok(self.parts.get(&(name.to_owned(), number)).map(|(_, bytes)| bytes.clone()))
+    }
+
+    async fn put_instance(&mut self, instance: &Instance) -> Done<()> {
+        self.instances.insert(instance.id.clone(), instance.clone());
+        Ok(())
+    }
+
+    async fn instances(&mut self) -> Done<Vec<Instance>> {
+        Ok(self.instances.values().cloned().collect())
     }
 }

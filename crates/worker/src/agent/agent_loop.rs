@@ -103,9 +103,14 @@ impl Agent {
         }
     }
 
-    /// How long a lease lasts, less what is kept for safety; very short leases keep most of theirs.
+    /// How long the shortest lease lasts, less what is kept for safety. The keeper knows which jobs have a longer one.
     pub(super) fn lease(&self) -> Duration {
-        self.lease_ttl.saturating_sub(self.config.timing.fence_safety.min(self.lease_ttl / 4))
+        self.less_safety(self.lease_ttl)
+    }
+
+    /// Very short leases keep most of theirs.
+    pub(super) fn less_safety(&self, lease: Duration) -> Duration {
+        lease.saturating_sub(self.config.timing.fence_safety.min(lease / 4))
     }
 
     /// Does what is due.

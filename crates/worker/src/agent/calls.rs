@@ -121,14 +121,16 @@ impl Calls {
     /// Opens the poll.
     pub(super) fn poll(&mut self, max: u32, ahead: u32, wait: Duration) {
         let wait_ms = wait.as_millis() as u64;
-        let request = SyncRequest { max, ahead, wait_ms, orders: true, ..SyncRequest::default() };
+        let request =
+            SyncRequest { max, ahead, wait_ms, orders: true, own_leases: true, ..SyncRequest::default() };
         let (number, abort) = self.send(Kind::Poll, request, None);
         self.poll = Some(Poll { number, max, abort });
     }
 
     /// Sends reports, and asks for as many jobs as there is room for now.
     pub(super) fn report(&mut self, reports: Vec<JobReport>, max: u32, ahead: u32) {
-        self.send(Kind::Report, SyncRequest { reports, max, ahead, ..SyncRequest::default() }, None);
+        let request = SyncRequest { reports, max, ahead, own_leases: true, ..SyncRequest::default() };
+        self.send(Kind::Report, request, None);
         self.report_max = Some(max);
     }
 

@@ -43,9 +43,17 @@ pub(super) const SWEEP: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(super) enum CheckpointEvent {
     /// Whether there was one.
-    Fetched(Key, Result<bool, String>),
+    Fetched(Key, Result<bool, Missing>),
     /// How many bytes it had.
     Saved(Key, Result<usize, String>),
+}
+
+/// Why a job cannot start from its checkpoint.
+#[derive(Debug)]
+pub(super) struct Missing {
+    message: String,
+    /// It can be tried again, here or elsewhere, at no cost to the job.
+    later: bool,
 }
 
 /// What is to be saved.
@@ -111,19 +119,24 @@ impl Checkpoints {
 }
 
 /// Puts the checkpoint of a job into a file.
-async fn fetch(client: &Client, job_id: &str, path: &Path) -> Result<bool, String> {
-    let begun = Instant::now();
+async fn fetch(client: &Client, job_id: &str, path: &Path) -> Result<bool, Missing> {
+    let mut answered: Option<Instant> = None;
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
     loop {
         let error = match fetch_once(client, job_id, path).await {
             Ok(found) => return Ok(found),
             Err(Fetch::File(error)) => {
-                return Err(format!("the checkpoint cannot be written to {}: {error}", path.display()));
+                let message = format!("the checkpoint cannot be written to {}: {error}", path.display());
+                return Err(Missing { message, later: false });
             }
             Err(Fetch::Call(error)) => error,
         };
-        if !error.is_transient() || begun.elapsed() > PATIENCE {
-            return Err(format!("the checkpoint cannot be fetched: {error}"));
+        if !matches!(error, ClientError::Unreachable { .. }) {
+            let since = *answered.get_or_insert_with(Instant::now);
+            if !error.is_transient() || since.elapsed() > PATIENCE {
+                let message = format!("the checkpoint cannot be fetched: {error}");
+                return Err(Missing { message, later: error.is_transient() });
+            }
         }
         tokio::time::sleep(backoff.fail()).await;
     }
@@ -246,7 +259,7 @@ impl Agent {
         }
     }
 
-    fn on_fetched(&mut self, key: &Key, result: Result<bool, String>) {
+    fn on_fetched(&mut self, key: &Key, result: Result<bool, Missing>) {
         let Some(mut waiting) = self.checkpoints.waiting.remove(key) else { return };
         match result {
             Ok(found) => {
@@ -255,9 +268,10 @@ impl Agent {
                 }
                 self.ready_to_start(waiting.spec);
             }
-            Err(message) => {
+            Err(Missing { message, later }) => {
                 tracing::warn!(job_id = %key.job_id, lease = key.lease, error = message, "the job cannot be started");
-                self.report_unstarted(key, ReportKind::Failed, Some(message));
+                let kind = if later { ReportKind::Released } else { ReportKind::Failed };
+                self.report_unstarted(key, kind, Some(message));
             }
         }
     }

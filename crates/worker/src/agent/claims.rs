@@ -1,5 +1,7 @@
 //! What the scheduler hands over: jobs, stop orders, and its word on leases.
 
+use std::time::Duration;
+
 use muster_protocol::{Job, JobReport, JobStatus, ReportKind, ReportResult, StopOrder};
 use tokio::time::Instant;
 
@@ -23,7 +25,7 @@ impl Agent {
                 reports::plain(&key, ReportKind::Preempted, None)
             } else if !self.drain.is_serving() {
                 reports::plain(&key, ReportKind::Released, None)
-            } else if self.lease_is_old(sent_ns) {
+            } else if self.lease_is_old(&job, sent_ns) {
                 let message = Some("the claim arrived too late to be started safely".to_owned());
                 reports::plain(&key, ReportKind::Released, message)
             } else if self.rounds.is_assembling() && self.held.live() >= self.config.slots as usize {
@@ -39,8 +41,9 @@ impl Agent {
 
     /// A claim may be as old as the request that brought it. Started when most of its lease has passed,
     /// it would be stopped before the first heartbeat could renew it.
-    fn lease_is_old(&self, sent_ns: u64) -> bool {
-        let half = self.lease().as_nanos() as u64 / 2;
+    fn lease_is_old(&self, job: &Job, sent_ns: u64) -> bool {
+        let lease = job.lease_ttl_ms.map_or(self.lease_ttl, Duration::from_millis);
+        let half = self.less_safety(lease).as_nanos() as u64 / 2;
         boottime_ns() > sent_ns.saturating_add(half)
     }
 

@@ -14,7 +14,7 @@ use super::outputs::remove_empty;
 use super::signals;
 use super::socket::socket_path;
 use super::stopping::StopWith;
-use super::table::{Ending, Life, State, Table};
+use super::table::{Ending, Entry, Fence, Life, State, Table};
 use crate::attempt_files::checkpoint_directory;
 
 /// The condition variable's clock stands still while the machine sleeps, so deadlines are looked at
@@ -95,14 +95,15 @@ fn enforce_timeouts(state: &mut State, now: u64) {
 
 /// When the polite signal of a job must go out so that its grace ends at the fence. A grace longer than
 /// a third of the lease would stop jobs at the first hiccup.
-pub(super) fn polite_at(deadline_ns: u64, ttl_ms: u64, grace_ms: u64) -> u64 {
-    deadline_ns.saturating_sub(ms(grace_ms.min(ttl_ms / 3)))
+pub(super) fn polite_at(fence: Fence, grace_ms: u64) -> u64 {
+    fence.deadline_ns.saturating_sub(ms(grace_ms.min(fence.ttl_ms / 3)))
 }
 
 fn enforce_fence(state: &mut State, now: u64) {
     let Some(fence) = state.fence else { return };
     for (key, grace_ms) in live_jobs(state) {
-        if now >= polite_at(fence.deadline_ns, fence.ttl_ms, grace_ms) {
+        let fence = fence.of(state.jobs.get(&key).and_then(|entry| entry.lease_ms));
+        if now >= polite_at(fence, grace_ms) {
             let grace_ms = fence.deadline_ns.saturating_sub(now) / 1_000_000;
             state.stop(&key, StopWith::plain(grace_ms, StopCause::Fence));
         }
@@ -125,7 +126,8 @@ fn carry_on_stops(state: &mut State, now: u64) {
 /// Ends that no agent has heard of are worth keeping only as long as the leases live.
 fn may_end(state: &State, now: u64) -> bool {
     let idle = now >= state.agent_gone_at_ns.saturating_add(ms(state.linger_ms));
-    let leases_over = state.fence.is_none_or(|fence| now >= fence.deadline_ns);
+    let is_over = |fence: Fence, entry: &Entry| now >= fence.of(entry.lease_ms).deadline_ns;
+    let leases_over = state.fence.is_none_or(|fence| state.jobs.values().all(|entry| is_over(fence, entry)));
     idle && !state.has_processes() && (state.jobs.is_empty() || leases_over)
 }
 
@@ -147,7 +149,7 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
                     consider(*until);
                 }
                 if let Some(fence) = state.fence {
-                    consider(polite_at(fence.deadline_ns, fence.ttl_ms, entry.grace_ms));
+                    consider(polite_at(fence.of(entry.lease_ms), entry.grace_ms));
                 }
             }
         }
@@ -176,6 +178,7 @@ mod tests {
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 60_000,
+            lease_ms: None,
             stop_signal: Some(2),
             timeout_ms: Some(3_600_000),
             manner: StopManner::default(),
@@ -211,6 +214,28 @@ mod tests {
         drop(state);
         let ended = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid as i32), None).unwrap();
         assert!(matches!(ended, nix::sys::wait::WaitStatus::Exited(_, 21)), "{ended:?}");
+    }
+
+    #[test]
+    fn each_job_is_stopped_before_its_own_lease_ends() {
+        let table = Table::default();
+        let key = |lease| Key { job_id: "job".into(), lease };
+        table.lock().agent = Some(1);
+        let start = |lease: u64, lease_ms: Option<u64>| {
+            ToKeeper::Start(Box::new(StartSpec { lease_ms, grace_ms: 15_000, ..spec(&key(lease)) }))
+        };
+        // Renewed at 0; the shortest lease lasts for 30 s, less 2 s for safety.
+        let fence = ToKeeper::Fence { deadline_ns: ms(28_000), ttl_ms: 30_000 };
+        table.apply(1, vec![start(1, None), start(2, Some(30_000)), start(3, Some(180_000)), fence]);
+        let mut state = table.lock();
+        let mut lives_at = |at_ms: u64| {
+            enforce_fence(&mut state, ms(at_ms));
+            [1, 2, 3].map(|lease| !matches!(state.jobs[&key(lease)].life, Life::Ended(_)))
+        };
+        assert_eq!(lives_at(17_999), [true; 3]);
+        assert_eq!(lives_at(18_000), [false, false, true], "a third of the lease is left for the grace");
+        assert_eq!(lives_at(162_999), [false, false, true]);
+        assert_eq!(lives_at(163_000), [false; 3], "15 s of grace end 2 s before the lease");
     }
 
     /// A shell that has set its traps, started as jobs are: a shell cannot trap what was ignored when it started,

@@ -79,6 +79,7 @@ mod tests {
             env: Vec::new(),
             cwd: "/".into(),
             grace_ms: 1_000,
+            lease_ms: None,
             stop_signal: None,
             timeout_ms: None,
             manner: StopManner { exit0_finishes, ..StopManner::default() },

@@ -45,6 +45,9 @@ pub struct StartSpec {
     pub cwd: String,
     /// Between the polite signal and the kill, when the keeper stops the job by itself.
     pub grace_ms: u64,
+    /// How long its lease lasts without being renewed; as long as the fence says when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
     /// The polite signal; SIGTERM when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<i32>,
@@ -150,7 +153,8 @@ pub enum ToKeeper {
     Withdraw {
         key: Key,
     },
-    /// No job may live beyond this time of [`boottime_ns`](super::boottime_ns).
+    /// No job whose lease lasts for `ttl_ms` may live beyond this time of [`boottime_ns`](super::boottime_ns); those with
+    /// a longer lease may live on for as much longer.
     Fence {
         deadline_ns: u64,
         ttl_ms: u64,

@@ -87,11 +87,21 @@ pub(super) struct Fence {
     pub(super) ttl_ms: u64,
 }
 
+impl Fence {
+    /// The fence of a job with a lease of its own: every lease was renewed when the shortest one was.
+    pub(super) fn of(self, lease_ms: Option<u64>) -> Self {
+        let Some(own) = lease_ms else { return self };
+        let deadline_ns = self.deadline_ns.saturating_add(ms(own)).saturating_sub(ms(self.ttl_ms));
+        Self { deadline_ns, ttl_ms: own }
+    }
+}
+
 /// One job.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) note: String,
     pub(super) grace_ms: u64,
+    pub(super) lease_ms: Option<u64>,
     stop_signal: Option<i32>,
     timeout_ms: Option<u64>,
     manner: StopManner,
@@ -263,7 +273,7 @@ impl State {
             ToKeeper::Withdraw { key } => self.withdraw(&key, None),
             ToKeeper::Fence { deadline_ns, ttl_ms } => {
                 self.fence = Some(Fence { deadline_ns, ttl_ms });
-                self.mirror.show(deadline_ns);
+                self.show_fence();
                 self.timer_stale |= deadline_ns < self.timer_due_ns;
             }
             ToKeeper::Forget { keys } => {
@@ -286,10 +296,11 @@ impl State {
         let key = spec.key.clone();
         self.files.address(&mut spec);
         if let Slot::Vacant(vacant) = self.jobs.entry(key.clone()) {
-            let grace_ms = spec.grace_ms;
+            let (grace_ms, lease_ms) = (spec.grace_ms, spec.lease_ms);
             vacant.insert(Entry {
                 note: spec.note.clone(),
                 grace_ms,
+                lease_ms,
                 stop_signal: spec.stop_signal,
                 timeout_ms: spec.timeout_ms,
                 manner: spec.manner,
@@ -299,7 +310,8 @@ impl State {
                 life: Life::Queued(spec),
             });
             self.queue.push_back(key);
-            let due = self.fence.map(|fence| polite_at(fence.deadline_ns, fence.ttl_ms, grace_ms));
+            self.show_fence();
+            let due = self.fence.map(|fence| polite_at(fence.of(lease_ms), grace_ms));
             self.timer_stale |= due.is_some_and(|due| due < self.timer_due_ns);
         }
     }
@@ -347,6 +359,16 @@ impl State {
         let Some(entry) = self.jobs.get_mut(key) else { return };
         entry.life = Life::Ended(end.clone());
         self.outbox.push(FromKeeper::Ended { key: key.clone(), end });
+        self.show_fence();
+    }
+
+    /// Lets the guard see when the first of the jobs that may have a process must be gone; one that is gone is none of its
+    /// concern.
+    fn show_fence(&self) {
+        let Some(fence) = self.fence else { return };
+        let live = self.jobs.values().filter(|entry| !matches!(entry.life, Life::Ended(_)));
+        let first = live.map(|entry| fence.of(entry.lease_ms).deadline_ns).min();
+        self.mirror.show(first.unwrap_or(u64::MAX));
     }
 
     fn adopted(&self) -> Vec<Adopted> {
@@ -439,6 +461,7 @@ mod tests {
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 1_000,
+            lease_ms: None,
             stop_signal: None,
             timeout_ms: None,
             manner: StopManner::default(),

@@ -1,0 +1,283 @@
+//! The other schedulers on the same store: who they are, and how to read from them what only they have.
+//!
+//! Guarantees: a request is passed on at most once; what another scheduler has and cannot be had is never answered as
+//! if there were nothing, but with who has it and when it was last heard of.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::future::join_all;
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, IF_RANGE, RANGE, TRANSFER_ENCODING};
+use http::{HeaderName, HeaderValue, Method, Request};
+use http_body_util::{BodyExt as _, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use muster_domain::{Job, Span};
+use muster_protocol::{HEADER_LOG_UNREACHABLE, LogRun};
+use muster_store::{Command, Instance, StoreExt as _};
+
+use crate::app::App;
+use crate::clock;
+use crate::edge::RequestId;
+use crate::error::ApiError;
+use crate::extract::Call;
+use crate::ids;
+
+/// Marks a request that another scheduler has passed on; says which one.
+pub(crate) const HEADER_FORWARDED: &str = "x-muster-forwarded-by";
+/// Between two signs of life of a scheduler.
+const NOTE: Duration = Duration::from_secs(5);
+/// How long another scheduler may take to connect, and to begin its answer.
+const CONNECT: Duration = Duration::from_secs(2);
+const ANSWER: Duration = Duration::from_secs(5);
+/// A scheduler that was not heard of for so long has nothing that anybody asks for.
+const FORGOTTEN: Span = Span::from_secs(30 * 24 * 3600);
+/// How much later than its last sign of life a scheduler may have taken output in.
+const UNHEARD: Span = Span::from_secs(60);
+/// What is passed on of a request.
+fn passed() -> [HeaderName; 5] {
+    [ACCEPT, AUTHORIZATION, RANGE, IF_RANGE, HeaderName::from_static("last-event-id")]
+}
+
+/// What this scheduler is to the others.
+pub(crate) struct Peers {
+    id: String,
+    url: Option<String>,
+    client: Client<HttpConnector, Empty<Bytes>>,
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peers").field("id", &self.id).field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// The name of a data directory; schedulers that share one share it.
+fn directory_id(data_dir: &Path) -> io::Result<String> {
+    let path = data_dir.join("scheduler-id");
+    let read = || fs::read_to_string(&path).map(|text| text.trim().to_owned());
+    match read() {
+        Ok(id) if !id.is_empty() => return Ok(id),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
+    let id = ids::request().simple().to_string();
+    let beside = data_dir.join(format!("scheduler-id.{id}"));
+    let mut file = fs::File::create(&beside)?;
+    file.write_all(id.as_bytes())?;
+    file.sync_all()?;
+    // Whoever links first has named the directory.
+    let linked = fs::hard_link(&beside, &path);
+    let _ = fs::remove_file(&beside);
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => read(),
+    }
+}
+
+impl Peers {
+    /// Reads or makes the name of the data directory.
+    pub(crate) fn open(data_dir: &Path, url: Option<String>) -> io::Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(Self { id: directory_id(data_dir)?, url, client })
+    }
+
+    async fn get(&self, peer: &Instance, path: &str, call: &Call) -> Result<Response, String> {
+        let method = if call.is_head { Method::HEAD } else { Method::GET };
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", peer.url));
+        for name in passed() {
+            if let Some(value) = call.headers.get(&name) {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.header(HEADER_FORWARDED, &self.id).body(Empty::new());
+        let request = request.map_err(|error| error.to_string())?;
+        let answer = tokio::time::timeout(ANSWER, self.client.request(request)).await;
+        let answer =
+            answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        Ok(answer.map(Body::new))
+    }
+}
+
+/// Says again and again that this scheduler is there, until `stop` resolves.
+pub(crate) async fn note(app: &App, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    let Some(url) = app.peers.url.clone().filter(|_| app.store.is_shared()) else { return stop.await };
+    loop {
+        let seen_at = app.config.clock.now();
+        let instance = Instance { id: app.peers.id.clone(), url: url.clone(), seen_at };
+        // A store that is away is complained about elsewhere.
+        let _ = app.batcher.submit_one(Command::NoteInstance(instance)).await;
+        tokio::select! {
+            biased;
+            () = &mut stop => return,
+            () = tokio::time::sleep(NOTE) => {}
+        }
+    }
+}
+
+/// The others that may have output of the job.
+async fn others(app: &App, job: &Job) -> Result<Vec<Instance>, ApiError> {
+    if !app.store.is_shared() {
+        return Ok(Vec::new());
+    }
+    let Some(started) = job.started_at else { return Ok(Vec::new()) };
+    let now = app.config.clock.now();
+    let counts = |peer: &Instance| {
+        peer.id != app.peers.id && now.since(peer.seen_at) < FORGOTTEN && started <= peer.seen_at + UNHEARD
+    };
+    Ok(app.store.instances().await?.into_iter().filter(counts).collect())
+}
+
+/// Where the output of a job is.
+#[derive(Debug, Default)]
+pub(crate) struct Whereabouts {
+    /// Another scheduler, which has newer output or more of it than this one.
+    pub(crate) there: Option<Instance>,
+    /// Those that may have more of it and did not answer.
+    unreachable: Vec<Instance>,
+}
+
+/// The newest run that is wanted, and how much there is of it.
+fn newest(runs: &[LogRun], attempt: Option<u32>) -> Option<(u64, u64)> {
+    let wanted = runs.iter().filter(|run| attempt.is_none_or(|attempt| attempt == run.attempt));
+    wanted.map(|run| (run.lease, run.stdout_bytes + run.stderr_bytes)).max()
+}
+
+/// Finds out who has the newest output of a job, or of an attempt of it. An error when nobody who answers has any and
+/// somebody did not answer.
+pub(crate) async fn locate(
+    app: &App,
+    job: &Job,
+    attempt: Option<u32>,
+    call: &Call,
+) -> Result<Whereabouts, ApiError> {
+    if call.header(HEADER_FORWARDED).is_some() {
+        return Ok(Whereabouts::default());
+    }
+    let others = others(app, job).await?;
+    if others.is_empty() {
+        return Ok(Whereabouts::default());
+    }
+    let here = app.logs.runs(job.id).await.map_err(|_| ApiError::storage_unavailable())?;
+    let here = newest(&here, attempt);
+    let path = format!("/jobs/{}/logs/runs", job.id);
+    let asked = join_all(others.iter().map(|peer| runs_of(app, peer, &path, call))).await;
+    let mut found = Whereabouts::default();
+    let mut best = here;
+    for (peer, answer) in others.into_iter().zip(asked) {
+        match answer {
+            None => found.unreachable.push(peer),
+            Some(runs) => {
+                let there = newest(&runs, attempt);
+                if there > best {
+                    (best, found.there) = (there, Some(peer));
+                }
+            }
+        }
+    }
+    if best.is_none() && !found.unreachable.is_empty() {
+        return Err(found.elsewhere());
+    }
+    Ok(found)
+}
+
+/// Whether another scheduler has newer output of a job by now, or more of it: its worker went over to that one.
+pub(crate) async fn has_moved(app: &App, job: &Job, attempt: Option<u32>) -> bool {
+    let call = Call::plain(RequestId(ids::request()));
+    locate(app, job, attempt, &call).await.is_ok_and(|found| found.there.is_some())
+}
+
+async fn runs_of(app: &App, peer: &Instance, path: &str, call: &Call) -> Option<Vec<LogRun>> {
+    let mut plain = Call::plain(call.request_id);
+    plain.headers.clone_from(&call.headers);
+    let answer =
+        app.peers.get(peer, path, &plain).await.ok().filter(|answer| answer.status().is_success())?;
+    let body = tokio::time::timeout(ANSWER, answer.into_body().collect()).await.ok()?.ok()?;
+    serde_json::from_slice(&body.to_bytes()).ok()
+}
+
+impl Whereabouts {
+    fn named(&self) -> String {
+        let name =
+            |peer: &Instance| format!("{} (last heard of at {})", peer.url, clock::to_wire(peer.seen_at));
+        self.unreachable.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    fn elsewhere(&self) -> ApiError {
+        let message = format!(
+            "the output of this job is not kept here; it may be kept by the scheduler at {}, which does not answer",
+            self.named()
+        );
+        ApiError::logs_elsewhere(message)
+    }
+
+    /// Says in an answer who may have more.
+    pub(crate) fn mark(&self, response: &mut Response) {
+        if !self.unreachable.is_empty()
+            && let Ok(value) = HeaderValue::from_str(&self.named())
+        {
+            response.headers_mut().insert(HEADER_LOG_UNREACHABLE, value);
+        }
+    }
+
+    /// Passes the request on to the scheduler that has the output; `None` when that is this one.
+    pub(crate) async fn forward(
+        &self,
+        app: &App,
+        path: &str,
+        call: &Call,
+    ) -> Option<Result<Response, ApiError>> {
+        let peer = self.there.as_ref()?;
+        let answer = app.peers.get(peer, path, call).await.map(|mut response| {
+            for name in [CONNECTION, TRANSFER_ENCODING] {
+                response.headers_mut().remove(name);
+            }
+            self.mark(&mut response);
+            response
+        });
+        Some(answer.map_err(|error| {
+            let seen = clock::to_wire(peer.seen_at);
+            let message = format!(
+                "the output of this job is kept by the scheduler at {} (last heard of at {seen}), which does not \
+                 answer: {error}",
+                peer.url
+            );
+            ApiError::logs_elsewhere(message)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = directory_id(directory.path()).unwrap();
+        assert_eq!(first.len(), 32);
+        assert_eq!(directory_id(directory.path()).unwrap(), first);
+        assert_ne!(directory_id(tempfile::tempdir().unwrap().path()).unwrap(), first);
+    }
+
+    #[test]
+    fn the_newest_run_counts_and_then_the_longest() {
+        let run = |lease, attempt, stdout_bytes| LogRun { lease, attempt, stdout_bytes, stderr_bytes: 1 };
+        let runs = [run(1, 1, 900), run(3, 2, 10)];
+        assert_eq!(newest(&runs, None), Some((3, 11)));
+        assert_eq!(newest(&runs, Some(1)), Some((1, 901)));
+        assert!(newest(&runs, None) > newest(&[run(3, 2, 9)], None));
+        assert!(newest(&[], None) < newest(&runs, Some(1)));
+    }
+}
