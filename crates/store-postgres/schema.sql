@@ -86,7 +86,6 @@ CREATE INDEX jobs_by_set ON jobs (set_id, seq) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NULL;
 CREATE INDEX jobs_held ON jobs (worker_id, shape, status) WHERE status IN ('reserved', 'running', 'preempting');
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
-CREATE INDEX jobs_lease_end ON jobs (lease_ends_at) WHERE lease_ends_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (drain_started_at) WHERE status = 'preempting';
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unsuccessful ON jobs (seq) WHERE status IN ('failed', 'cancelled');

@@ -92,7 +92,6 @@ CREATE INDEX jobs_of_step ON jobs (set_id, step, status) WHERE set_id IS NOT NUL
 CREATE INDEX jobs_held ON jobs (worker_id, shape, status)
     WHERE status = 'running' OR status = 'reserved' OR status = 'preempting';
 CREATE INDEX jobs_sign ON jobs (sign_at) WHERE sign_at IS NOT NULL;
-CREATE INDEX jobs_lease_end ON jobs (lease_ends_at) WHERE lease_ends_at IS NOT NULL;
 CREATE INDEX jobs_drain ON jobs (worker_id, drain_started_at) WHERE drain_started_at IS NOT NULL;
 CREATE INDEX jobs_done ON jobs (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX jobs_unfinished ON jobs (seq) WHERE done_at IS NULL;

@@ -79,7 +79,7 @@ impl PostgresTx {
     ) -> Done<Vec<JobId>> {
         const OPERATION: &str = "read ended leases";
         let sql = format!(
-            "SELECT id FROM jobs WHERE lease_ends_at < $1 AND {LEASE_SPAN} < $2 \
+            "SELECT id FROM jobs WHERE status IN ('reserved', 'running', 'preempting') AND lease_ends_at < $1 AND {LEASE_SPAN} < $2 \
              ORDER BY lease_ends_at, id LIMIT $3"
         );
         let listened = listened.as_micros() as i64;
@@ -90,8 +90,8 @@ impl PostgresTx {
     pub(crate) async fn select_lease_ends(&mut self, now: Timestamp) -> Done<LeaseEnds> {
         const OPERATION: &str = "read the ends of leases";
         let sql = format!(
-            "SELECT (SELECT min(lease_ends_at) FROM jobs WHERE lease_ends_at >= $1), \
-                    (SELECT min({LEASE_SPAN}) FROM jobs WHERE lease_ends_at < $1)"
+            "SELECT min(lease_ends_at) FILTER (WHERE lease_ends_at >= $1), \
+                    min({LEASE_SPAN}) FILTER (WHERE lease_ends_at < $1) FROM jobs WHERE status IN ('reserved', 'running', 'preempting')"
         );
         let rows = self.query(OPERATION, &sql, &[&now.as_micros()]).await?;
         let Some(row) = rows.first() else { return Ok(LeaseEnds::default()) };

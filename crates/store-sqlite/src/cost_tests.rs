@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
+use muster_domain::limits::LeaseTerms;
 use muster_domain::{
-    Caller, Exit, Job, JobId, JobSpec, Phase, ReportKind, Timestamp, Trigger, WorkerId, transition,
+    Caller, Exit, Job, JobId, JobSpec, Phase, ReportKind, Span, Timestamp, Trigger, WorkerId, transition,
 };
 use rusqlite::{Connection, StatementStatus};
 
@@ -73,7 +74,7 @@ fn writing_a_job_takes_few_steps() {
         key: None,
         devices: None,
         prepares: false,
-        terms: None,
+        terms: Some(LeaseTerms { shortest: Span::from_secs(30), keep: Span::from_secs(180) }),
     };
     transition(&mut job, &claim, at(2)).unwrap();
     steps.push(steps_of(&before, &job, Extent::Run));
@@ -83,6 +84,6 @@ fn writing_a_job_takes_few_steps() {
     let done = Trigger::Report { caller, kind: ReportKind::Done, exit, message: None, outputs: None };
     transition(&mut job, &done, at(3)).unwrap();
     steps.push(steps_of(&before, &job, Extent::End));
-    let bounds = [189, 167, 188];
+    let bounds = [185, 156, 178];
     assert!(steps.iter().zip(bounds).all(|(steps, bound)| *steps <= bound), "submit, claim, done: {steps:?}");
 }

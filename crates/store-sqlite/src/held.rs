@@ -87,7 +87,7 @@ impl SqliteTx<'_> {
     ) -> Done<Vec<JobId>> {
         const OPERATION: &str = "read ended leases";
         let sql = format!(
-            "SELECT id FROM jobs INDEXED BY jobs_lease_end WHERE lease_ends_at < ?1 AND {LEASE_SPAN} < ?2 \
+            "SELECT id FROM jobs INDEXED BY jobs_held WHERE {HELD} AND lease_ends_at < ?1 AND {LEASE_SPAN} < ?2 \
              ORDER BY lease_ends_at, id LIMIT ?3"
         );
         let params = [now.as_micros(), listened.as_micros() as i64, sql_limit(limit)];
@@ -97,8 +97,8 @@ impl SqliteTx<'_> {
     pub(crate) fn select_lease_ends(&self, now: Timestamp) -> Done<LeaseEnds> {
         const OPERATION: &str = "read the ends of leases";
         let sql = format!(
-            "SELECT (SELECT min(lease_ends_at) FROM jobs INDEXED BY jobs_lease_end WHERE lease_ends_at >= ?1), \
-                    (SELECT min({LEASE_SPAN}) FROM jobs INDEXED BY jobs_lease_end WHERE lease_ends_at < ?1)"
+            "SELECT min(lease_ends_at) FILTER (WHERE lease_ends_at >= ?1), \
+                    min({LEASE_SPAN}) FILTER (WHERE lease_ends_at < ?1) FROM jobs INDEXED BY jobs_held WHERE {HELD}"
         );
         let mut statement = self.statement(OPERATION, &sql)?;
         let ends = statement.query_row([now.as_micros()], |row| {

@@ -132,7 +132,7 @@ async fn sets(tx: &mut SqliteTx<'_>) -> Result<(), muster_store::StoreError> {
 /// The steps of a statement that go over a table of jobs, edges or events without an index that is made
 /// for a part of it.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
-    const PARTIAL: [&str; 15] = [
+    const PARTIAL: [&str; 14] = [
         "jobs_pinned",
         "jobs_gang",
         "jobs_gang_waiting",
@@ -142,7 +142,6 @@ fn scans(connection: &Connection, sql: &str) -> Vec<String> {
         "jobs_waiting",
         "jobs_held",
         "jobs_sign",
-        "jobs_lease_end",
         "jobs_drain",
         "jobs_done",
         "jobs_alarm",

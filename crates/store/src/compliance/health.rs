@@ -91,6 +91,24 @@ pub async fn a_probe_ends_a_quarantine(stage: &Stage) {
     assert!(stage.claim_by("bad").await.is_some());
 }
 
+/// A queue of gangs alone tries a worker in quarantine too, with one task, where they cannot do without it.
+pub async fn a_gang_tries_a_worker_in_quarantine_only_where_it_must(stage: &Stage) {
+    black_hole(stage).await;
+    let both = stage.gang(2).await;
+    assert_eq!(stage.plan().await.placed, 0, "it is not time yet");
+    stage.advance(FIRST_PROBE + Span::from_secs(1));
+    for id in ["good", "bad"] {
+        stage.one(Command::WorkerHeartbeat { worker: WorkerId::new(id), ports: None }).await.unwrap();
+    }
+    stage.gang(1).await;
+    assert_eq!(stage.plan().await.placed, 1);
+    assert_eq!(stage.statuses(both).await, [Status::Blocked; 2], "the other one starts without it");
+    assert_eq!(stage.plan().await.placed, 1);
+    assert_eq!(stage.statuses(both).await, [Status::Reserved; 2]);
+    stage.gang(2).await;
+    assert_eq!(stage.plan().await.placed, 0, "one task is enough to try it");
+}
+
 pub async fn a_quarantine_is_ended_by_hand(stage: &Stage) {
     black_hole(stage).await;
     let release = Command::ReleaseWorker { worker: WorkerId::new("bad") };

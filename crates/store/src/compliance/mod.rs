@@ -206,6 +206,7 @@ macro_rules! compliance_suite {
             health {
                 a_black_hole_is_set_aside_with_the_evidence, bad_jobs_everywhere_set_nobody_aside,
                 a_probe_ends_a_quarantine, a_quarantine_is_ended_by_hand,
+                a_gang_tries_a_worker_in_quarantine_only_where_it_must,
                 a_quarantine_survives_a_new_registration, a_job_that_takes_its_workers_along_is_held,
             }
             workers {

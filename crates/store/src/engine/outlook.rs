@@ -55,7 +55,7 @@ pub(super) async fn look<T: Tx>(
     let apart = apart(work, pass).await?;
     let before: BTreeMap<WorkerId, KeptRoom> =
         apart.iter().filter_map(|one| Some((one.worker.clone(), one.kept.clone()?))).collect();
-    let views = work.roster.views(apart);
+    let views = work.roster.views(&apart);
     let ids: Vec<WorkerId> = views.iter().filter_map(|view| view.id.clone()).collect();
     let promised = promised(work.tx, before.values()).await?;
     let (mut waiting, gates) = blocked(work, gangs, &promised, &views).await?;

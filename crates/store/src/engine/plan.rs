@@ -111,8 +111,17 @@ async fn place<T: Tx>(
     ready.retain(|_| open.next().unwrap_or(false));
     let candidates: Vec<GangCandidate> =
         ready.iter().filter_map(|gang| candidate(gang, &gates, policies, now)).collect();
-    let views = eligible(work, pass).await?;
-    let plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policies);
+    work.refresh_roster(Look::Peek).await?;
+    let apart = apart(work, pass).await?;
+    let mut views = work.roster.views(&apart);
+    let mut plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policies);
+    // A gang tries a worker in quarantine only where nothing can start without it: it would fail as a whole.
+    if plan.is_empty()
+        && let Some(probing) = work.roster.views_with_probes(&apart, now)
+    {
+        views = probing;
+        plan = place_gangs(&views, &gates.limits, gates.ledger(), &candidates, policies);
+    }
     let placed = commit(work, &candidates, &views, plan).await?;
     summary.placed = placed.len() as u32;
     // Those before a closed gate too: what opens it makes the next pass worth while.
@@ -167,7 +176,7 @@ pub(super) async fn eligible<T: Tx>(
 ) -> Result<Vec<WorkerView>, StoreError> {
     work.refresh_roster(Look::Peek).await?;
     let apart = apart(work, pass).await?;
-    Ok(work.roster.views(apart))
+    Ok(work.roster.views(&apart))
 }
 
 /// Reserves what the plan says, as far as it still holds; says which gangs were placed.

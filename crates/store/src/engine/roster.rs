@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use muster_domain::{Job, Resources, Shape, ShapeId, Span, Timestamp, Worker, WorkerId};
+use muster_domain::{Health, Job, Resources, Shape, ShapeId, Span, Timestamp, Worker, WorkerId};
 use muster_planner::{Devices, WorkerView};
 
 use crate::error::StoreError;
@@ -147,19 +147,44 @@ impl Roster {
         self.known.iter().flat_map(|known| known.shapes.values()).map(|(shape, jobs)| (shape, *jobs))
     }
 
-    /// The workers that work may be placed on, by name, and the room that any worker keeps.
-    pub(super) fn views(&self, apart: Vec<Apart>) -> Vec<WorkerView> {
-        let mut apart: HashMap<WorkerId, Apart> =
-            apart.into_iter().map(|one| (one.worker.clone(), one)).collect();
+    /// The workers that work may be placed on, by name, and the room that any worker keeps. None that is in quarantine
+    /// is among them.
+    pub(super) fn views(&self, apart: &[Apart]) -> Vec<WorkerView> {
+        self.views_with(apart, |health, _| health.quarantine.as_ref().map(|_| 0))
+    }
+
+    /// The same with the workers in quarantine that one task may try now; `None` when there are none.
+    pub(super) fn views_with_probes(&self, apart: &[Apart], now: Timestamp) -> Option<Vec<WorkerView>> {
+        let mut probes = false;
+        let views = self.views_with(apart, |health, running| {
+            let allowance = health.allowance(running, now);
+            probes |= allowance.is_some_and(|jobs| jobs > 0);
+            allowance
+        });
+        probes.then_some(views)
+    }
+
+    /// `allowance` says how many jobs a worker may get beyond those that it holds; `None` when nothing bounds it.
+    fn views_with(
+        &self,
+        apart: &[Apart],
+        mut allowance: impl FnMut(&Health, u32) -> Option<u32>,
+    ) -> Vec<WorkerView> {
+        let apart: HashMap<&WorkerId, &Apart> = apart.iter().map(|one| (&one.worker, one)).collect();
         let Some(known) = &self.known else { return Vec::new() };
         let mut views = Vec::with_capacity(known.views.len());
         for (id, view) in &known.views {
-            let quarantined = known.workers.get(id).is_none_or(|worker| worker.health.quarantine.is_some());
-            let apart = apart.remove(id);
-            if quarantined || apart.as_ref().is_some_and(|apart| apart.silent) {
+            let (Some(worker), apart) = (known.workers.get(id), apart.get(id)) else { continue };
+            let allowance = allowance(&worker.health, view.running);
+            if allowance == Some(0) || apart.is_some_and(|apart| apart.silent) {
                 continue;
             }
-            views.push(WorkerView { kept: apart.and_then(|apart| apart.kept), ..view.clone() });
+            let slots = allowance.map_or(view.slots, |jobs| Some(view.running + jobs));
+            views.push(WorkerView {
+                kept: apart.and_then(|apart| apart.kept.clone()),
+                slots,
+                ..view.clone()
+            });
         }
         views
     }

@@ -13,8 +13,9 @@ use super::slots;
 use super::table::Table;
 
 /// While jobs queue up here nobody waits for a report, and fewer frames leave more of the processor to
-/// the jobs. With an empty queue every message leaves at once.
-const GATHER: Duration = Duration::from_millis(5);
+/// the jobs: half as many reports cost scheduler and worker a fifth less for each short job. What is claimed ahead
+/// suffices for five times as long. With an empty queue every message leaves at once.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// Makes this connection the current one and serves it until it ends or another takes its place.
 pub(super) fn serve(table: &Arc<Table>, names: &Arc<OutputNames>, stream: UnixStream) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! is started without an agent, nor past the fence.
 
 use std::collections::hash_map::Entry as Slot;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub(super) struct Table {
 pub(super) struct State {
     pub(super) queue: VecDeque<Key>,
     pub(super) jobs: HashMap<Key, Entry>,
+    /// How many jobs that have not ended have a lease of each length.
+    leases: BTreeMap<Option<u64>, u32>,
     pub(super) outbox: Vec<FromKeeper>,
     /// How many messages at the front of the outbox were held back before.
     held_back: usize,
@@ -310,6 +312,7 @@ impl State {
                 life: Life::Queued(spec),
             });
             self.queue.push_back(key);
+            *self.leases.entry(lease_ms).or_default() += 1;
             self.show_fence();
             let due = self.fence.map(|fence| polite_at(fence.of(lease_ms), grace_ms));
             self.timer_stale |= due.is_some_and(|due| due < self.timer_due_ns);
@@ -357,7 +360,11 @@ impl State {
 
     fn end(&mut self, key: &Key, end: End) {
         let Some(entry) = self.jobs.get_mut(key) else { return };
-        entry.life = Life::Ended(end.clone());
+        let before = std::mem::replace(&mut entry.life, Life::Ended(end.clone()));
+        if !matches!(before, Life::Ended(_)) {
+            self.leases.entry(entry.lease_ms).and_modify(|live| *live -= 1);
+            self.leases.retain(|_, live| *live > 0);
+        }
         self.outbox.push(FromKeeper::Ended { key: key.clone(), end });
         self.show_fence();
     }
@@ -366,8 +373,7 @@ impl State {
     /// concern.
     fn show_fence(&self) {
         let Some(fence) = self.fence else { return };
-        let live = self.jobs.values().filter(|entry| !matches!(entry.life, Life::Ended(_)));
-        let first = live.map(|entry| fence.of(entry.lease_ms).deadline_ns).min();
+        let first = self.leases.keys().map(|lease_ms| fence.of(*lease_ms).deadline_ns).min();
         self.mirror.show(first.unwrap_or(u64::MAX));
     }
 

@@ -75,7 +75,7 @@ pub(super) async fn warnings<T: Tx>(
     work.refresh_workers().await?;
     // Those that are offline; all others are there, however long ago they were heard of.
     let offline = work.tx.workers_apart(Timestamp::default()).await?;
-    let workers = work.roster.views(offline);
+    let workers = work.roster.views(&offline);
     if workers.is_empty() {
         return Ok(HashMap::new());
     }
