@@ -32,6 +32,8 @@ use crate::ids;
 
 /// Marks a request that another scheduler has passed on; says which one.
 pub(crate) const HEADER_FORWARDED: &str = "x-muster-forwarded-by";
+/// Says which scheduler has answered.
+const HEADER_SCHEDULER: &str = "x-muster-scheduler";
 /// Between two signs of life of a scheduler.
 const NOTE: Duration = Duration::from_secs(5);
 /// How long another scheduler may take to connect, and to begin its answer.
@@ -90,6 +92,13 @@ impl Peers {
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Ok(Self { id: directory_id(data_dir)?, url, client })
+    }
+
+    /// Says in an answer who gave it.
+    pub(crate) fn sign(&self, response: &mut Response) {
+        if let Ok(id) = HeaderValue::from_str(&self.id) {
+            response.headers_mut().insert(HEADER_SCHEDULER, id);
+        }
     }
 
     async fn get(&self, peer: &Instance, path: &str, call: &Call) -> Result<Response, String> {
@@ -203,6 +212,8 @@ async fn runs_of(app: &App, peer: &Instance, path: &str, call: &Call) -> Option<
     plain.headers.clone_from(&call.headers);
     let answer =
         app.peers.get(peer, path, &plain).await.ok().filter(|answer| answer.status().is_success())?;
+    // An address that is good on one machine only, as 127.0.0.1 is, may lead to another scheduler: even to this one.
+    answer.headers().get(HEADER_SCHEDULER).filter(|id| id.as_bytes() == peer.id.as_bytes())?;
     let body = tokio::time::timeout(ANSWER, answer.into_body().collect()).await.ok()?.ok()?;
     serde_json::from_slice(&body.to_bytes()).ok()
 }

@@ -82,6 +82,24 @@ fn output_is_read_through_the_other_while_it_is_there_and_named_when_it_is_not()
     );
 }
 
+/// An address that only its own machine knows, such as 127.0.0.1, leads the others elsewhere.
+#[test]
+fn an_address_that_leads_to_another_scheduler_is_noticed() {
+    let backing = Backing::new(StoreKind::Postgres);
+    let second = Scheduler::start_apart(&backing, Settings::default(), "data-b");
+    let misled = Settings::default().set("advertise-url", &second.url());
+    let first = Scheduler::start_apart(&backing, misled, "data-a");
+    let _worker = Worker::start(&first, WorkerSettings::new("w", 1));
+    let id = first.submit("echo here");
+    first.await_status(&id, "done", Duration::from_secs(30));
+    let path = format!("/jobs/{id}{LOGS}");
+    until("the first scheduler has it", Duration::from_secs(20), || {
+        first.http().get(&path).text() == "here\n"
+    });
+    let text = second.http().get(&path).expect(503).text();
+    assert!(text.contains("logs_elsewhere"), "{text}");
+}
+
 /// A worker that goes over to another scheduler in the middle of an attempt sends that one everything.
 #[test]
 fn output_of_an_attempt_that_changed_over_is_whole() {

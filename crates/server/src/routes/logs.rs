@@ -336,7 +336,9 @@ pub(crate) async fn stream_logs(
 pub(crate) async fn log_runs(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
     known(&app, id).await?;
     let runs = app.logs.runs(id).await.map_err(|error| unreadable(&error))?;
-    json(StatusCode::OK, &runs)
+    let mut response = json(StatusCode::OK, &runs)?;
+    app.peers.sign(&mut response);
+    Ok(response)
 }
 
 async fn known(app: &App, id: JobId) -> Result<Job, ApiError> {
