@@ -77,6 +77,8 @@ fn print(name: &str, account: &Account) {
         ("checkpoints saved", account.saved),
         ("starts from a checkpoint", account.resumed),
         ("quarantines lifted", account.lifted),
+        ("jobs released from hold", account.released),
+        ("rounds torn at their start", account.incomplete),
         ("broken promises", account.offences.len()),
     ];
     for (what, count) in counts.into_iter().chain(account.kinds()) {

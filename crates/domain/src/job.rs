@@ -288,6 +288,12 @@ impl Job {
         self.last_heartbeat().max(self.started_at).unwrap_or(self.created_at)
     }
 
+    /// How long its lease lasts without a sign of life, where that is known: a task that is only prepared has no process
+    /// that would have to end before, so that the scheduler's timeout counts for it.
+    pub fn own_lease(&self) -> Option<Span> {
+        self.lease_span.filter(|_| self.status() != Status::Reserved)
+    }
+
     /// When the current lease ends unless something is heard of the job, where the lease itself says how long it lasts.
     pub fn lease_ends_at(&self) -> Option<Timestamp> {
         let held = self.must_be_heard() || self.status() == Status::Preempting;

@@ -297,6 +297,30 @@ fn a_round_starts_as_one_when_the_last_task_is_prepared() {
     );
 }
 
+/// A worker that fell silent after it had prepared its task is not started with; nor does everything wait for ever where
+/// everything is slow.
+#[test]
+fn a_round_starts_with_those_who_were_heard_of_just_now() {
+    let second = |number: u32| START + Span::from_secs(number);
+    for pause in [1, 4, 20] {
+        let mut tasks = gang(2, None, false);
+        place(&mut tasks, 2, START);
+        (0..2).for_each(|at| take(&mut tasks, at, START));
+        prepared(&mut tasks, 0, START);
+        for at in 5..60 {
+            prepared(&mut tasks, 1, second(at));
+            assert_eq!(statuses(&tasks), [Status::Reserved; 2], "nothing is heard of the other one");
+        }
+        // Both are there again, and each is heard of every so many seconds, in turn.
+        let turns = (1..20_u32).map(|turn| ((turn % 2) as usize, second(60 + turn * pause)));
+        let mut turns = turns.skip_while(|(at, now)| {
+            prepared(&mut tasks, *at, *now);
+            tasks[0].status() != Status::Running
+        });
+        assert!(turns.next().is_some(), "it never starts with a pause of {pause} s");
+    }
+}
+
 #[test]
 fn a_task_that_takes_too_long_to_prepare_gives_the_round_up() {
     let mut tasks = gang(2, None, false);

@@ -328,7 +328,7 @@ impl JobRow {
             ready_at: job.ready_at.as_micros(),
             started_at: micros(job.started_at),
             last_heartbeat: micros(job.last_heartbeat()),
-            sign_at: (job.must_be_heard() && job.lease_span.is_none())
+            sign_at: (job.must_be_heard() && job.own_lease().is_none())
                 .then(|| job.last_sign_of_life().as_micros()),
             lease_ends_at: micros(job.lease_ends_at()),
             reserved_at,

@@ -1,6 +1,7 @@
 //! Compares the three accounts and lists every disagreement.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -8,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::faults::Faults;
 use super::is_final;
-use super::ledger::Entry;
+use super::ledger::{Entry, Task};
 use super::load::Submitted;
 use crate::{Http, id_of};
 
@@ -60,12 +62,13 @@ fn ending(job: &Value) -> Ending {
     (job["status"].clone(), job["done_at"].clone(), job["lease"].clone(), job["attempts"].clone())
 }
 
-/// Every way in which the accounts disagree.
+/// Every way in which the accounts disagree, less what faults excuse.
 pub fn compare(
     jobs: &[Value],
     acknowledged: &[Submitted],
     seen: &BTreeMap<String, Ending>,
     ledger: &[Entry],
+    faults: &Faults,
 ) -> Vec<String> {
     let store: BTreeMap<String, &Value> = jobs.iter().map(|job| (id_of(job), job)).collect();
     let mut of_job: BTreeMap<&str, Vec<(usize, &Entry)>> = BTreeMap::new();
@@ -75,10 +78,11 @@ pub fn compare(
     let mut offences = Vec::new();
     offences.extend(lost_or_doubled(&store, acknowledged));
     offences.extend(changed_endings(&store, seen));
-    offences.extend(double_starts(ledger));
+    offences.extend(double_starts(ledger, faults));
     offences.extend(false_ends(&store, acknowledged, &of_job));
     offences.extend(wrong_order(acknowledged, &of_job));
-    offences.extend(torn_rounds(ledger));
+    let torn = torn_rounds(ledger).into_iter().filter(|torn| !torn.is_excused(faults));
+    offences.extend(torn.map(|torn| torn.to_string()));
     offences.extend(bad_checkpoints(ledger));
     offences
 }
@@ -113,15 +117,26 @@ fn changed_endings(store: &BTreeMap<String, &Value>, seen: &BTreeMap<String, End
 }
 
 /// No lease of a job was started twice, and no two processes of one job were alive at once.
-fn double_starts(ledger: &[Entry]) -> Vec<String> {
+fn double_starts(ledger: &[Entry], faults: &Faults) -> Vec<String> {
     let mut offences = Vec::new();
     let mut started = BTreeSet::new();
+    let mut workers: BTreeMap<&str, &str> = BTreeMap::new();
     for entry in ledger {
         match entry.word.as_str() {
-            "start" if !started.insert((&entry.job, entry.lease)) => {
-                offences.push(format!("started twice: {entry:?}"));
+            "start" => {
+                if !started.insert((&entry.job, entry.lease)) {
+                    offences.push(format!("started twice: {entry:?}"));
+                }
+                workers.insert(&entry.job, &entry.worker);
             }
-            "overlap" => offences.push(format!("two processes of one job at once: {entry:?}")),
+            "overlap" => {
+                let before = workers.get(entry.job.as_str());
+                if !before.is_some_and(|worker| faults.was_frozen(worker, entry.at)) {
+                    offences.push(format!(
+                        "two processes of one job at once: {entry:?}, the other on {before:?}"
+                    ));
+                }
+            }
             _ => {}
         }
     }
@@ -181,26 +196,50 @@ fn wrong_order(acknowledged: &[Submitted], lines: &Lines<'_>) -> Vec<String> {
     offences
 }
 
-/// No task works on while another of its round has not started: where one came to its end, all have started before.
-fn torn_rounds(ledger: &[Entry]) -> Vec<String> {
-    let mut started: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
-    let mut offences = Vec::new();
+/// A task that came to its end although others of its round had not started.
+#[derive(Debug)]
+pub struct Torn {
+    end: Entry,
+    started: u64,
+    pub missing: Vec<Task>,
+}
+
+impl Torn {
+    /// Whether something kept every one of the others from its start.
+    pub fn is_excused(&self, faults: &Faults) -> bool {
+        self.missing.iter().all(|task| faults.kept_away(task, self.started))
+    }
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing: Vec<u64> = self.missing.iter().map(|task| task.index).collect();
+        let (started, end) = (self.started, &self.end);
+        write!(f, "a task ended before all of its round had started: {missing:?} of {started}, {end:?}")
+    }
+}
+
+/// The tasks that ended before all of their round had started.
+pub fn torn_rounds(ledger: &[Entry]) -> Vec<Torn> {
+    let mut started: BTreeMap<(&str, u64), BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut torn = Vec::new();
     for entry in ledger {
         let Some(task) = &entry.task else { continue };
         let round = started.entry((&task.gang, task.round)).or_default();
         match entry.word.as_str() {
             "start" => {
-                round.insert(task.index);
+                round.insert(task.index, entry.at);
             }
             "end" if round.len() < task.size as usize => {
-                offences.push(format!(
-                    "a task ended before all of its round had started: only {round:?}, {entry:?}"
-                ));
+                let missing = (0..task.size).filter(|index| !round.contains_key(index));
+                let missing = missing.map(|index| Task { index, ..task.clone() }).collect();
+                let started = round.values().min().copied().unwrap_or(entry.at);
+                torn.push(Torn { end: entry.clone(), started, missing });
             }
             _ => {}
         }
     }
-    offences
+    torn
 }
 
 /// What a job finds as its checkpoint is exact, and not older than what was acknowledged.
@@ -239,6 +278,7 @@ mod tests {
                 job: (*job).into(),
                 lease: *lease,
                 at: 0,
+                worker: "w".into(),
                 task: None,
             })
             .collect()
@@ -247,7 +287,7 @@ mod tests {
     #[track_caller]
     fn finds(offence: &str, jobs: &[Value], acknowledged: &[Submitted], lines: &[(&str, &str, u64)]) {
         let seen = BTreeMap::from([("a".to_owned(), ending(&job("a", 1, "done")))]);
-        let offences = compare(jobs, acknowledged, &seen, &ledger(lines));
+        let offences = compare(jobs, acknowledged, &seen, &ledger(lines), &Faults::default());
         if offence.is_empty() {
             assert_eq!(offences, Vec::<String>::new());
         } else {
@@ -283,6 +323,7 @@ mod tests {
             job: format!("t{index}"),
             lease: round,
             at: 0,
+            worker: "w".into(),
             task: Some(Task { gang: "g".into(), round, index, size: 2 }),
         };
         let whole = [line("start", 0, 1), line("start", 1, 1), line("end", 0, 1), line("end", 1, 1)];

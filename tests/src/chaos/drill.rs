@@ -10,14 +10,17 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::checker::{self, Observer};
+use super::checker::{self, Observer, Torn};
+use super::faults::{self, Faults};
 use super::is_final;
 use super::ledger::{Entry, Ledger};
 use super::leftovers::{Calm, Watch};
 use super::load::{Load, Mix, Submitted};
 use super::operator::Operator;
 use super::storm::{self, Bounds, Cluster, Deed};
-use crate::{Backing, Http, Postgres, Scheduler, Settings, StoreKind, Worker, WorkerSettings};
+use serde_json::Value;
+
+use crate::{Backing, Http, Postgres, Scheduler, Settings, StoreKind, Worker, WorkerSettings, id_of};
 
 /// What a drill must have had before it may end, and how long it may take to get there.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +43,11 @@ pub struct Account {
     pub rounds: usize,
     pub saved: usize,
     pub resumed: usize,
-    /// Quarantines of workers that the operator ended.
+    /// Quarantines of workers that the operator ended, and jobs that it released.
     pub lifted: usize,
+    pub released: usize,
+    /// Rounds that a fault in the moment of their start left incomplete.
+    pub incomplete: usize,
     pub offences: Vec<String>,
     /// Whether there was as much of everything as planned.
     pub is_complete: bool,
@@ -97,6 +103,7 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
             && progress.gangs.load(Ordering::Relaxed) >= plan.gangs
     };
     let bounds = Bounds { seed: plan.seed, kills: plan.kills, limit: plan.limit };
+    let began = faults::now();
     let log = storm::rage(&mut cluster, &calm, bounds, &enough);
     let is_complete = log.deeds.len() >= plan.kills && enough();
     let acknowledged = load.stop();
@@ -104,13 +111,17 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
     offences.extend(await_ends(&schedulers, &acknowledged));
     offences.extend(watch.stop(&calm));
     let seen = observer.stop();
-    let lifted = operator.stop();
+    let (lifted, released) = operator.stop();
     for scheduler in &mut cluster.schedulers {
         scheduler.kill9();
         scheduler.restart();
     }
     let lines = ledger.read();
-    offences.extend(checker::compare(&cluster.schedulers[0].jobs(), &acknowledged, &seen, &lines));
+    let jobs = cluster.schedulers[0].jobs();
+    let mut faults = Faults::new(&log.deeds, began);
+    let torn = checker::torn_rounds(&lines);
+    find_workers(schedulers[0], &jobs, &torn, &mut faults);
+    offences.extend(checker::compare(&jobs, &acknowledged, &seen, &lines, &faults));
     offences.extend(judge_checkpoints(schedulers[0], &ledger, &acknowledged));
     let logs = logs(&backing, &cluster);
     offences.extend(logs.iter().filter_map(|log| panics(log)));
@@ -123,7 +134,26 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
         offences,
         is_complete,
         lifted,
+        released,
+        incomplete: torn.iter().filter(|torn| torn.is_excused(&faults)).count(),
         ..count(&acknowledged, &lines)
+    }
+}
+
+/// Finds out on which worker each task was to run that did not start with its round.
+fn find_workers(http: Http, jobs: &[Value], torn: &[Torn], faults: &mut Faults) {
+    for task in torn.iter().flat_map(|torn| &torn.missing) {
+        let is_it = |job: &&Value| job["gang_id"] == task.gang.as_str() && job["gang_index"] == task.index;
+        let Some(job) = jobs.iter().find(is_it) else { continue };
+        let events = http.get(&format!("/jobs/{}/events", id_of(job))).json();
+        let reserved = events
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|event| event["type"] == "reserved" && event["data"]["round"] == task.round);
+        if let Some(worker) = reserved.and_then(|event| event["worker_id"].as_str()) {
+            faults.note(task.clone(), worker.to_owned());
+        }
     }
 }
 

@@ -22,6 +22,7 @@ pub struct Entry {
     pub lease: u64,
     /// Hundredths of a second since boot.
     pub at: u64,
+    pub worker: String,
     /// Set for a task of a gang.
     pub task: Option<Task>,
 }
@@ -84,7 +85,7 @@ impl Ledger {
         let dir = self.directory.display();
         format!(
             "say() {{ read up rest < /proc/uptime; echo $1 $MUSTER_JOB_ID $MUSTER_LEASE $up ${{GANG_ID:--}} \
-             ${{MUSTER_GANG_ROUND:-0}} ${{GANG_INDEX:-0}} ${{GANG_SIZE:-0}} >> {dir}/lines; }}; \
+             ${{MUSTER_GANG_ROUND:-0}} ${{GANG_INDEX:-0}} ${{GANG_SIZE:-0}} $MUSTER_WORKER_ID >> {dir}/lines; }}; \
              exec 9>>{dir}/locks/$MUSTER_JOB_ID; \
              flock -n 9 || say overlap; \
              say start; \
@@ -160,12 +161,13 @@ fn content(job: &str, number: u32, bytes: usize) -> Vec<u8> {
 
 fn parse(line: &str) -> Option<Entry> {
     let words: Vec<&str> = line.split(' ').collect();
-    let [word, job, lease, at, gang, round, index, size] = words.as_slice() else { return None };
+    let [word, job, lease, at, gang, round, index, size, worker] = words.as_slice() else { return None };
     let (seconds, hundredths) = at.split_once('.')?;
     let at = seconds.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?;
     let (round, index, size) = (round.parse().ok()?, index.parse().ok()?, size.parse().ok()?);
     let task = (*gang != "-").then(|| Task { gang: (*gang).to_owned(), round, index, size });
-    Some(Entry { word: (*word).to_owned(), job: (*job).to_owned(), lease: lease.parse().ok()?, at, task })
+    let (word, job, worker) = ((*word).to_owned(), (*job).to_owned(), (*worker).to_owned());
+    Some(Entry { word, job, lease: lease.parse().ok()?, at, worker, task })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod checker;
 pub mod drill;
+pub mod faults;
 pub mod ledger;
 pub mod leftovers;
 pub mod load;

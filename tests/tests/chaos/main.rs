@@ -17,6 +17,7 @@ use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use muster_tests::chaos::checker::{self, Observer};
+use muster_tests::chaos::faults::Faults;
 use muster_tests::chaos::is_final;
 use muster_tests::chaos::ledger::Ledger;
 use muster_tests::chaos::load::{Load, Mix};
@@ -59,7 +60,8 @@ fn survive(name: &str, cluster: Option<Postgres>, backing: &Backing) {
     let seen = observer.stop();
     victims.scheduler.kill9();
     victims.scheduler.restart();
-    let offences = checker::compare(&victims.scheduler.jobs(), &acknowledged, &seen, &ledger.read());
+    let offences =
+        checker::compare(&victims.scheduler.jobs(), &acknowledged, &seen, &ledger.read(), &Faults::default());
     assert!(offences.is_empty(), "seed {seed}:\n{}", offences.join("\n"));
 }
 

@@ -47,7 +47,7 @@ pub struct Patience {
 impl Patience {
     /// Whether nothing was heard of the job for longer than its lease lasts: what ran under it is stopped by then.
     fn is_lost(self, job: &Job, now: Timestamp) -> bool {
-        let own = Self { timeout: job.lease_span.unwrap_or(self.timeout), ..self };
+        let own = Self { timeout: job.own_lease().unwrap_or(self.timeout), ..self };
         own.is_over(job.last_sign_of_life(), now)
     }
 

@@ -10,6 +10,9 @@ use crate::job::Job;
 use crate::phase::{GangCause, GangStop, Phase, Preparation, StopReason};
 use crate::time::Span;
 
+/// Three times as long as a worker waits before it says again what is prepared.
+const ROLL_CALL: Span = Span::from_secs(3);
+
 impl Gang<'_> {
     /// A worker has everything ready for a task but its process. Also a sign of life, however often it is said.
     pub(super) fn prepared(&mut self, at: usize, caller: &Caller) -> Outcome {
@@ -27,9 +30,15 @@ impl Gang<'_> {
         Ok(Change::Touched)
     }
 
-    /// Starts all tasks that wait for each other, if all are prepared. Those of workers that do not prepare run already.
+    /// Starts all tasks that wait for each other, if all are prepared and were heard of just now: the worker of one
+    /// that has waited for long may be gone. Those of workers that do not prepare run already.
     fn start_round(&mut self) {
-        if !self.tasks.iter().all(may_start) {
+        let patience = self.roll_call();
+        let answers = |task: &Job| match task.phase {
+            Phase::Reserved { .. } => self.now.since(task.last_sign_of_life()) <= patience,
+            _ => true,
+        };
+        if !self.tasks.iter().all(|task| may_start(task) && answers(task)) {
             return;
         }
         for task in self.tasks.iter_mut() {
@@ -43,6 +52,18 @@ impl Gang<'_> {
             let kind = EventKind::Started { lease: task.lease, round: task.reservation_epoch };
             self.effects.push((task.id, kind));
         }
+    }
+
+    /// How long ago the worker of a prepared task may have been heard of for the round to start. It grows by half of the
+    /// time for which all are prepared: where everything is slow the round starts in the end, and a worker that was
+    /// silent for too long when the last one was prepared, and stays silent, never comes within it.
+    fn roll_call(&self) -> Span {
+        let prepared = self.tasks.iter().filter_map(|task| match task.phase {
+            Phase::Reserved { claim: Some(Preparation { prepared_at, .. }), .. } => prepared_at,
+            _ => None,
+        });
+        let assembled = prepared.max().unwrap_or(self.now);
+        ROLL_CALL + Span::from_micros(self.now.since(assembled).as_micros() / 2)
     }
 
     /// A task cannot be made ready: the round is taken back at no cost, and the next one prefers other workers.

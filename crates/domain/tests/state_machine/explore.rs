@@ -7,8 +7,8 @@ use std::sync::Arc;
 use muster_domain::lifecycle::{first_phase, lapse, reserve};
 use muster_domain::retry::{Backoff, RetryPolicy};
 use muster_domain::{
-    Change, Edit, Effects, EventKind, GangId, GangMembership, Hold, IfUnmet, Job, JobId, JobSpec, Needs,
-    Place, Span, Status, Timestamp, Trigger, WorkerId, edit, gang_transition, transition,
+    Caller, Change, Edit, Effects, EventKind, GangId, GangMembership, Hold, IfUnmet, Job, JobId, JobSpec,
+    Needs, Place, Span, Status, Timestamp, Trigger, WorkerId, edit, gang_transition, transition,
 };
 
 use crate::cases::{cases, impatient};
@@ -234,6 +234,12 @@ fn walk_gang(first: Vec<Vec<Job>>, edges: &mut Edges) {
     }
 }
 
+/// A worker is heard of all the while; a round starts with those who were heard of just now.
+fn hear(task: &mut Job, at: Timestamp) {
+    let caller = Caller { lease: Some(task.lease), worker: None };
+    let _ = transition(task, &Trigger::Heartbeat { caller }, at);
+}
+
 fn step_gang(tasks: &[Job], at: Timestamp, edges: &mut Edges) -> Vec<Vec<Job>> {
     let mut following = Vec::new();
     for named in 0..tasks.len() {
@@ -241,6 +247,11 @@ fn step_gang(tasks: &[Job], at: Timestamp, edges: &mut Edges) -> Vec<Vec<Job>> {
             let mut after = tasks.to_vec();
             let trigger = trigger_name(&case.trigger);
             let step = Step { trigger, words: &case.words, named: Some(named) };
+            if matches!(case.trigger, Trigger::Prepared { .. }) {
+                for task in &mut after {
+                    hear(task, at);
+                }
+            }
             let effects = if case.trigger.concerns_gang() {
                 match gang_transition(&mut after, tasks[named].id, &case.trigger, at) {
                     Ok(change) if change.change != Change::Repeated => change.effects,

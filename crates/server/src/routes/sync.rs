@@ -35,6 +35,8 @@ const MESSAGE_BYTES: usize = 4096;
 const OUTPUT_BYTES: usize = 64 * 1024;
 /// A request that claims waits for a lease divided by this at most.
 const CLAIM_SHARE: u32 = 4;
+/// After this time a worker says again what it has prepared.
+const SAY_AGAIN: Duration = Duration::from_secs(1);
 
 lenient_object! {
     struct ReportBody {
@@ -207,7 +209,7 @@ impl Exchange<'_> {
         let stopping = self.take(&mut response, delivery, said, ask.is_some())?;
         self.order(&mut response, stopping);
         let orders = request.orders.unwrap_or(false);
-        let wait = self.patience(&request, ask.is_some());
+        let wait = self.patience(&request, ask.is_some(), named > 0);
         let urgent = !response.jobs.is_empty() || response.results.iter().any(|result| result.status != 200);
         let may_wait = !urgent && !leaving && !wait.is_zero() && response.go.is_empty();
         let prepared = prepared_leases(&response, named);
@@ -222,12 +224,14 @@ impl Exchange<'_> {
         Ok(response)
     }
 
-    /// How long the request may wait. As far as the worker can tell, a claim is as old as the request that brought it, so
+    /// How long the request may wait. What is prepared is to be said again soon: a round starts only with those who were
+    /// heard of just now. As far as the worker can tell, a claim is as old as the request that brought it, so
     /// one that claims waits for a small part of a lease, whatever the worker believes a lease to be.
-    fn patience(&self, request: &SyncBody, claims: bool) -> Duration {
+    fn patience(&self, request: &SyncBody, claims: bool, prepared: bool) -> Duration {
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0)).min(self.app.config.long_poll_max);
         let lease = Duration::from_micros(self.app.config.timeouts.job_heartbeat.as_micros());
-        if claims { wait.min(lease / CLAIM_SHARE) } else { wait }
+        let wait = if claims { wait.min(lease / CLAIM_SHARE) } else { wait };
+        if prepared { wait.min(SAY_AGAIN) } else { wait }
     }
 
     fn ask(&self, request: &SyncBody) -> Option<Ask> {

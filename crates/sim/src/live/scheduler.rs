@@ -95,7 +95,16 @@ impl Stage {
             ..ServerConfig::default()
         };
         let server = Server::start(config, store, Listen::InProcess).await?;
-        self.world().instances[index].server = Some(server);
+        {
+            let mut world = self.world();
+            let instance = &mut world.instances[index];
+            if instance.life == life {
+                instance.server = Some(server);
+                return Ok(());
+            }
+        }
+        // It crashed, or another one was started, while it was starting: the store no longer listens to it.
+        server.abort();
         Ok(())
     }
 

@@ -119,7 +119,7 @@ impl Data {
             }
             _ => {}
         }
-        if job.must_be_heard() && job.lease_span.is_none() {
+        if job.must_be_heard() && job.own_lease().is_none() {
             self.signs.insert((job.last_sign_of_life(), job.id));
         }
         if job.pinned {
