@@ -120,18 +120,18 @@ fn changed_endings(store: &BTreeMap<String, &Value>, seen: &BTreeMap<String, End
 fn double_starts(ledger: &[Entry], faults: &Faults) -> Vec<String> {
     let mut offences = Vec::new();
     let mut started = BTreeSet::new();
-    let mut workers: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut workers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for entry in ledger {
         match entry.word.as_str() {
             "start" => {
                 if !started.insert((&entry.job, entry.lease)) {
                     offences.push(format!("started twice: {entry:?}"));
                 }
-                workers.insert(&entry.job, &entry.worker);
+                workers.entry(&entry.job).or_default().push(&entry.worker);
             }
             "overlap" => {
-                let before = workers.get(entry.job.as_str());
-                if !before.is_some_and(|worker| faults.was_frozen(worker, entry.at)) {
+                let before = workers.get(entry.job.as_str()).map_or(&[][..], Vec::as_slice);
+                if !before.iter().any(|worker| faults.was_frozen(worker, entry.at)) {
                     offences.push(format!(
                         "two processes of one job at once: {entry:?}, the other on {before:?}"
                     ));

@@ -143,7 +143,9 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
 /// Finds out on which worker each task was to run that did not start with its round.
 fn find_workers(http: Http, jobs: &[Value], torn: &[Torn], faults: &mut Faults) {
     for task in torn.iter().flat_map(|torn| &torn.missing) {
-        let is_it = |job: &&Value| job["gang_id"] == task.gang.as_str() && job["gang_index"] == task.index;
+        let is_it = |job: &&Value| {
+            job["gang_id"] == task.gang.as_str() && job["gang_index"].as_u64().unwrap_or(0) == task.index
+        };
         let Some(job) = jobs.iter().find(is_it) else { continue };
         let events = http.get(&format!("/jobs/{}/events", id_of(job))).json();
         let reserved = events

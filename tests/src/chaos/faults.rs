@@ -12,8 +12,8 @@ use super::storm::Deed;
 
 /// How long a machine that goes on again may take to stop what it should not have, in hundredths of a second.
 const THAW: u64 = 100;
-/// A round starts with those who were heard of within three seconds; and a start takes a moment.
-const ROLL_CALL: u64 = 300;
+/// A round starts with those who were heard of within this time; and a start takes a moment.
+const ROLL_CALL: u64 = 120;
 const MOMENT: u64 = 50;
 
 /// A fault, in hundredths of a second since boot.
@@ -103,7 +103,7 @@ mod tests {
         let task = |index| Task { gang: "g".into(), round: 1, index, size: 2 };
         faults.note(task(0), "a".into());
         faults.note(task(1), "b".into());
-        let excused = [949, 950, 1_449, 1_451, 3_000].map(|at| faults.kept_away(&task(0), at));
+        let excused = [949, 950, 1_269, 1_271, 3_000].map(|at| faults.kept_away(&task(0), at));
         assert_eq!(excused, [false, true, true, false, true]);
         assert!(!faults.kept_away(&task(1), 1_000));
     }

@@ -11,7 +11,7 @@ use crate::phase::{GangCause, GangStop, Phase, Preparation, StopReason};
 use crate::time::Span;
 
 /// Three times as long as a worker waits before it says again what is prepared.
-const ROLL_CALL: Span = Span::from_secs(3);
+const ROLL_CALL: Span = Span::from_millis(1_200);
 
 impl Gang<'_> {
     /// A worker has everything ready for a task but its process. Also a sign of life, however often it is said.

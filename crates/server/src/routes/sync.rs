@@ -36,7 +36,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 /// A request that claims waits for a lease divided by this at most.
 const CLAIM_SHARE: u32 = 4;
 /// After this time a worker says again what it has prepared.
-const SAY_AGAIN: Duration = Duration::from_secs(1);
+const SAY_AGAIN: Duration = Duration::from_millis(400);
 
 lenient_object! {
     struct ReportBody {
