@@ -97,7 +97,7 @@ fn an_address_that_leads_to_another_scheduler_is_noticed() {
         first.http().get(&path).text() == "here\n"
     });
     let text = second.http().get(&path).expect(503).text();
-    assert!(text.contains("logs_elsewhere"), "{text}");
+    assert!(text.contains("does not answer") && text.contains(&second.url()), "{text}");
 }
 
 /// A worker that goes over to another scheduler in the middle of an attempt sends that one everything.
