@@ -185,6 +185,9 @@ fn launch(place: &Place, backing: &Backing, port: u16, settings: &Settings) -> P
         None => Command::new(program),
     };
     command.arg("--listen").arg(format!("{}:{port}", place.address));
+    if !place.address.is_loopback() {
+        command.arg("--insecure");
+    }
     command.args(["--db-driver", backing.driver()]);
     if !backing.url().is_empty() {
         command.args(["--db-url", backing.url()]);

@@ -3,6 +3,7 @@
 //! Guarantees: no I/O, no clock, no randomness and no panics; a job changes its phase only in
 //! [`lifecycle::transition`]; every refusal is a typed [`Rejection`].
 
+pub mod access;
 pub mod amounts;
 pub mod dependency;
 pub mod devices;

@@ -37,6 +37,10 @@ fn main() -> ExitCode {
         eprintln!("muster-scheduler: {error}");
         return ExitCode::from(2);
     }
+    if let Err(error) = args.check() {
+        eprintln!("muster-scheduler: {error}");
+        return ExitCode::from(2);
+    }
     raise_file_limit();
     match run(&args) {
         Ok(true) => ExitCode::SUCCESS,
@@ -65,8 +69,8 @@ async fn serve(args: &SchedulerArgs) -> anyhow::Result<bool> {
     let server = Server::start(args.server_config(), store, args.socket()).await?;
     let addr = server.addr().unwrap_or_else(|| args.socket());
     tracing::info!(%addr, mode = "scheduler", store = kind, "scheduler started");
-    if addr.ip().is_loopback() {
-        tracing::info!("only this machine can connect; --listen 0.0.0.0 opens the scheduler to others");
+    if addr.ip().to_canonical().is_loopback() {
+        tracing::info!("only this machine can connect");
     } else {
         tracing::warn!(%addr, "anyone who can connect can run commands on the workers");
         eprintln!("muster-scheduler: warning: {}", settings::open_to_the_network(addr));

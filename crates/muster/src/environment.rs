@@ -17,6 +17,8 @@ pub(crate) const DATA_DIR: &str = "MUSTER_DATA_DIR";
 pub(crate) const LISTEN: &str = "MUSTER_LISTEN";
 pub(crate) const HOSTNAME: &str = "MUSTER_HOSTNAME";
 pub(crate) const ALLOW_ORIGIN: &str = "MUSTER_ALLOW_ORIGIN";
+pub(crate) const LOOPBACK: &str = "MUSTER_LOOPBACK";
+pub(crate) const INSECURE: &str = "MUSTER_INSECURE";
 pub(crate) const PORT: &str = "MUSTER_PORT";
 pub(crate) const WORKERS: &str = "MUSTER_WORKERS";
 pub(crate) const DB_DRIVER: &str = "MUSTER_DB_DRIVER";
@@ -48,7 +50,7 @@ pub(crate) fn user() -> Option<String> {
 }
 
 /// What the program reads.
-pub(crate) const READ: [Variable; 31] = [
+pub(crate) const READ: [Variable; 33] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
@@ -58,6 +60,8 @@ pub(crate) const READ: [Variable; 31] = [
         name: ALLOW_ORIGIN,
         help: "`muster up`: origins whose web pages may use it, comma-separated.",
     },
+    Variable { name: LOOPBACK, help: "`muster up`: which users of this machine it serves, same or any." },
+    Variable { name: INSECURE, help: "`muster up`: true to listen beyond loopback without authentication." },
     Variable { name: PORT, help: "`muster up`: the port to listen on." },
     Variable { name: WORKERS, help: "`muster up`: how many jobs run at the same time." },
     Variable { name: DB_DRIVER, help: "`muster up`: sqlite, postgres or memory." },

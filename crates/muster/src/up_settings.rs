@@ -52,13 +52,14 @@ impl UpSettings {
 fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
     let port = args.port.map(|port| port.to_string());
     let list = |values: &[String]| (!values.is_empty()).then(|| values.join(",").into());
-    let values: [(&str, Option<OsString>); 9] = [
+    let values: [(&str, Option<OsString>); 10] = [
         ("config", config.map(Into::into)),
         ("data-dir", args.data_dir.as_ref().map(Into::into)),
         ("port", port.map(Into::into)),
         ("listen", args.listen.as_ref().map(Into::into)),
         ("hostname", list(&args.hostname)),
         ("allow-origin", list(&args.allow_origin)),
+        ("loopback", args.loopback.as_ref().map(Into::into)),
         ("db-driver", args.db_driver.as_ref().map(Into::into)),
         ("db-url", args.db_url.as_ref().map(Into::into)),
         ("policy", args.policy.as_ref().map(Into::into)),
@@ -70,6 +71,9 @@ fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
             argument.push(value);
             arguments.push(argument);
         }
+    }
+    if args.insecure {
+        arguments.push("--insecure".into());
     }
     arguments
 }
@@ -100,6 +104,7 @@ fn offered(args: &UpWorkerArgs, found: &Resources) -> Resources {
 
 #[cfg(test)]
 mod tests {
+    use muster_server::LoopbackUsers;
     use muster_server::settings::StoreChoice;
 
     use super::*;
@@ -142,9 +147,26 @@ mod tests {
     }
 
     #[test]
+    fn who_is_trusted_is_said_by_flag_or_file() {
+        let access = |arguments: &[&str], file: &str| {
+            let config = resolve(arguments, file).unwrap().scheduler.server_config();
+            (config.access.loopback, config.access.insecure)
+        };
+        assert_eq!(access(&[], ""), (LoopbackUsers::Same, false));
+        assert_eq!(access(&["--loopback", "any", "--insecure"], ""), (LoopbackUsers::Any, true));
+        for section in ["up", "scheduler"] {
+            let file = format!("[{section}]\nloopback = \"any\"\ninsecure = true");
+            assert_eq!(access(&[], &file), (LoopbackUsers::Any, true), "{section}");
+        }
+        assert!(resolve(&["--listen", "0.0.0.0"], "").unwrap().scheduler.check().is_err());
+        assert!(resolve(&["--listen", "0.0.0.0", "--insecure"], "").unwrap().scheduler.check().is_ok());
+    }
+
+    #[test]
     fn wrong_values_are_named() {
         let cases = [
-            (&["--db-driver", "oracle"][..], "", "oracle"),
+            (&["--loopback", "some"][..], "", "some"),
+            (&["--db-driver", "oracle"], "", "oracle"),
             (&["--listen", "here"], "", "here"),
             (&[], "[up]\ndrain-timeout = \"soon\"", "soon"),
             (&[], "[up]\ndatadir = \"x\"", "datadir"),

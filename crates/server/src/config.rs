@@ -2,6 +2,7 @@
 //!
 //! Guarantee: nothing else in the crate holds a timeout or a limit that a request can meet.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use muster_domain::{DeliveryPolicy, Span};
 use muster_store::engine::{Policies, Policy};
 
 use crate::clock::Clock;
+use crate::error::ServerError;
 use crate::gate::Origin;
 use crate::webhooks::Target;
 
@@ -102,13 +104,35 @@ impl Default for WebhookConfig {
     }
 }
 
-/// Who may reach a scheduler through a browser.
+/// Which users of its own machine a scheduler on loopback serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LoopbackUsers {
+    /// The one who started it, and root.
+    #[default]
+    Same,
+    Any,
+}
+
+/// Who may reach a scheduler.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
+    pub loopback: LoopbackUsers,
+    /// Everyone who reaches an address beyond loopback is trusted.
+    pub insecure: bool,
     /// Names by which it is known, beside those of loopback and its address.
     pub hostnames: Vec<String>,
     /// Origins whose pages may use it.
     pub origins: Vec<Origin>,
+}
+
+impl Access {
+    /// Refuses an address that others than this machine reach, unless they are trusted.
+    pub fn check(&self, address: SocketAddr) -> Result<(), ServerError> {
+        if self.insecure || address.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        Err(ServerError::Unprotected { address })
+    }
 }
 
 /// How a scheduler behaves.

@@ -1,6 +1,7 @@
-//! The outermost layer: the gate, a fresh request id on every response, errors in the form the client accepts,
-//! one line in the log and one count per request.
+//! The outermost layer: the gate, the one question whether the caller may do what the route does, a fresh request id on
+//! every response, errors in the form the client accepts, one line in the log and one count per request.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -8,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use muster_domain::access::Principal;
 use muster_protocol::{HEADER_REQUEST_ID, Problem};
 use uuid::Uuid;
 
@@ -16,6 +18,7 @@ use crate::error::ApiError;
 use crate::gate::{self, Admitted};
 use crate::ids;
 use crate::routes::parameters;
+use crate::routes::rows::Rows;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
 const NO_ROUTE: &str = "none";
@@ -30,8 +33,21 @@ impl std::fmt::Display for RequestId {
     }
 }
 
+/// What the layer needs: the scheduler, and what each route does.
+#[derive(Debug, Clone)]
+pub(crate) struct Edge {
+    app: Shared,
+    rows: Arc<Rows>,
+}
+
+impl Edge {
+    pub(crate) fn new(app: Shared, rows: Rows) -> Self {
+        Self { app, rows: Arc::new(rows) }
+    }
+}
+
 /// Wraps every request, also those that no route serves.
-pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn wrap(State(edge): State<Edge>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = RequestId(ids::request());
     let wants_problem = accepts_json(request.headers());
@@ -39,7 +55,7 @@ pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: 
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(id);
-    let mut response = behind_gate(&app, request, next).await;
+    let mut response = behind_gate(&edge, request, next).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         write_error(&mut response, &error, id, wants_problem);
     }
@@ -49,7 +65,7 @@ pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: 
     }
     let took = started.elapsed();
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-    app.metrics.answered(method_label(&method), route, response.status().as_str(), took);
+    edge.app.metrics.answered(method_label(&method), route, response.status().as_str(), took);
     if let Some(line) = line {
         line.write(id, response.status().as_u16(), took);
     } else if response.status().is_server_error() {
@@ -59,9 +75,9 @@ pub(crate) async fn wrap(State(app): State<Shared>, mut request: Request, next: 
 }
 
 /// Lets the request through to its route, or answers in its place.
-async fn behind_gate(app: &Shared, request: Request, next: Next) -> Response {
-    let origin = match app.gate.admit(request.method(), request.uri(), request.headers()) {
-        Ok(Admitted::Direct) => return checked(request, next).await,
+async fn behind_gate(edge: &Edge, request: Request, next: Next) -> Response {
+    let origin = match edge.app.gate.admit(request.method(), request.uri(), request.headers()) {
+        Ok(Admitted::Direct) => return checked(edge, request, next).await,
         Ok(Admitted::Page(origin)) => origin,
         Err(error) => return error.into_response(),
     };
@@ -71,21 +87,24 @@ async fn behind_gate(app: &Shared, request: Request, next: Next) -> Response {
         gate::permit(response.headers_mut(), asked);
         response
     } else {
-        checked(request, next).await
+        checked(edge, request, next).await
     };
     gate::tell_browser(response.headers_mut(), origin);
     response
 }
 
-/// Refuses parameters that the route does not have.
-async fn checked(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>();
-    let refused = route.and_then(|route| {
-        parameters::check(request.method(), route.as_str(), request.uri(), request.headers()).err()
+/// Refuses callers who may not do it, then parameters that the route does not have.
+async fn checked(edge: &Edge, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    // A request that came by no connection comes from this process.
+    let principal = request.extensions().get::<Principal>().unwrap_or(&Principal::Local);
+    let asked = edge.rows.ask(principal, request.method(), route).and_then(|()| match route {
+        Some(route) => parameters::check(request.method(), route, request.uri(), request.headers()),
+        None => Ok(()),
     });
-    match refused {
-        Some(error) => error.into_response(),
-        None => next.run(request).await,
+    match asked {
+        Err(error) => error.into_response(),
+        Ok(()) => next.run(request).await,
     }
 }
 

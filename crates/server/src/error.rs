@@ -27,6 +27,12 @@ pub(crate) fn hint(word: &str, known: &[&str]) -> String {
 pub enum ServerError {
     #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "cannot listen on {address}: there is no authentication yet, so everyone who reaches that address could run \
+         commands on the workers. Use --listen 127.0.0.1 and reach it through a tunnel (ssh -L), or add --insecure \
+         where everyone on the network is trusted"
+    )]
+    Unprotected { address: SocketAddr },
     #[error("cannot use the data directory {}: {source}", path.display())]
     DataDir { path: PathBuf, source: std::io::Error },
     #[error("cannot use the archive directory {}: {source}", path.display())]

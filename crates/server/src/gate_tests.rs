@@ -6,6 +6,7 @@ fn gate(listening: &str, hostnames: &[&str], origins: &[&str]) -> Gate {
     let access = Access {
         hostnames: hostnames.iter().map(ToString::to_string).collect(),
         origins: origins.iter().map(|origin| origin.parse().unwrap()).collect(),
+        ..Access::default()
     };
     Gate::new(&access, Some(listening.parse().unwrap()))
 }

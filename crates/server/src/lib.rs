@@ -7,6 +7,7 @@ mod admission;
 mod app;
 mod archive;
 mod batcher;
+mod callers;
 mod checkpoints;
 pub mod clock;
 pub mod conditions;
@@ -37,6 +38,7 @@ mod routes;
 mod server;
 mod set_submission;
 pub mod settings;
+mod socket_owner;
 mod stalled;
 mod submission;
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod view;
 mod wake;
 mod webhooks;
 
-pub use config::{Access, Limits, ServerConfig, WebhookConfig};
+pub use config::{Access, Limits, LoopbackUsers, ServerConfig, WebhookConfig};
 pub use error::ServerError;
 pub use file_limit::raise_file_limit;
 pub use gate::Origin;

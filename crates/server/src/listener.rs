@@ -1,21 +1,27 @@
-//! Connections: accepts them, serves each in a task of its own, and ends them politely.
+//! Connections: accepts them, asks once for each who is behind it, serves each in a task of its own, and ends them
+//! politely.
 //!
 //! Guarantees: a client that is slow to send the head of its request, or that does not read its answer, is
 //! cut off; when all connections are taken, a few more are served one short request each, so that health, metrics and
 //! plain calls go on; what comes beyond them waits in the kernel's queue; a failing accept is retried with a
 //! pause instead of a busy loop.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
 
+use crate::callers::Callers;
 use crate::config::ServerConfig;
 use crate::stalled::Stalled;
 
@@ -52,7 +58,9 @@ pub(crate) fn serve(
     let most = u32::try_from(config.max_connections).unwrap_or(u32::MAX).max(1);
     let room = Arc::new(Semaphore::new(most as usize));
     let reserve = Arc::new(Semaphore::new(RESERVE as usize));
+    let listening = listener.local_addr().ok();
     let acceptor = Acceptor {
+        callers: Callers::new(&config.access, listening),
         listener,
         router,
         header_timeout: config.header_timeout,
@@ -92,6 +100,7 @@ async fn ends(life: Option<Duration>) {
 struct Acceptor {
     listener: TcpListener,
     router: Router,
+    callers: Callers,
     header_timeout: Duration,
     write_timeout: Duration,
     closing: watch::Receiver<bool>,
@@ -107,12 +116,12 @@ impl Acceptor {
                 accepted = self.accept() => accepted,
                 () = given(&mut closing) => return,
             };
-            let Some((stream, place)) = accepted else { return };
-            tokio::spawn(self.serve(stream, place));
+            let Some((stream, peer, place)) = accepted else { return };
+            tokio::spawn(self.serve(stream, peer, place));
         }
     }
 
-    async fn accept(&self) -> Option<(TcpStream, Place)> {
+    async fn accept(&self) -> Option<(TcpStream, SocketAddr, Place)> {
         let place = tokio::select! {
             biased;
             permit = Arc::clone(&self.room).acquire_owned() => Place::Ordinary(permit.ok()?),
@@ -120,7 +129,7 @@ impl Acceptor {
         };
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => return Some((stream, place)),
+                Ok((stream, peer)) => return Some((stream, peer, place)),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -129,8 +138,8 @@ impl Acceptor {
         }
     }
 
-    fn serve(&self, stream: TcpStream, place: Place) -> impl Future<Output = ()> + use<> {
-        let service = TowerToHyperService::new(self.router.clone());
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, place: Place) -> impl Future<Output = ()> + use<> {
+        let (router, callers) = (self.router.clone(), self.callers);
         let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         let mut closing = self.closing.clone();
         async move {
@@ -138,6 +147,11 @@ impl Acceptor {
                 Place::Ordinary(permit) => (permit, None),
                 Place::Reserve(permit) => (permit, Some(RESERVE_LIFE)),
             };
+            let principal = callers.behind(peer, stream.local_addr());
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(principal.clone());
+                router.clone().oneshot(request)
+            });
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY could not be set");
             }

@@ -4,7 +4,7 @@
 //! no longer than the drain timeout plus a moment, and stops in this order: no new connections, parked
 //! requests answered, open requests finished, loops stopped, leadership given up, store closed.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ impl Server {
         listen: impl Into<Listen>,
     ) -> Result<RunningServer, ServerError> {
         file_limit::fit(&mut config);
-        let listener = bind(listen.into()).await?;
+        let listener = bind(listen.into(), &config.access).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
         let logs = LogStore::open(&config.data_dir, config.limits.log_stream).map_err(data_dir)?;
@@ -205,11 +205,16 @@ fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {
     opened.map(Some).map_err(|source| ServerError::ArchiveDir { path: path.clone(), source })
 }
 
-async fn bind(listen: Listen) -> Result<Option<TcpListener>, ServerError> {
+async fn bind(listen: Listen, access: &Access) -> Result<Option<TcpListener>, ServerError> {
     match listen {
         Listen::InProcess => Ok(None),
-        Listen::Socket(listener) => Ok(Some(listener)),
+        Listen::Socket(listener) => {
+            // A socket that does not tell its address is taken for one that everybody reaches.
+            access.check(listener.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into()))?;
+            Ok(Some(listener))
+        }
         Listen::Address(address) => {
+            access.check(address)?;
             let bound = TcpListener::bind(address).await;
             bound.map(Some).map_err(|source| ServerError::Listen { address, source })
         }

@@ -68,6 +68,34 @@ fn f3_what_cannot_be_opened_ends_with_1() {
 }
 
 #[test]
+fn a_scheduler_beyond_loopback_starts_only_when_told_that_the_network_is_trusted() {
+    let port = PortLease::take();
+    for host in ["0.0.0.0", "[::]"] {
+        let address = format!("{host}:{}", port.port());
+        for program in [&["muster-scheduler"][..], &["muster", "up"]] {
+            let arguments = [&program[1..], &["--db-driver", "memory", "--listen", &address]].concat();
+            assert_refused(program[0], &arguments, 2, "--insecure");
+        }
+    }
+    let address = format!("0.0.0.0:{}", port.port());
+    for program in [&["muster-scheduler"][..], &["muster", "up"]] {
+        let directory = TempDir::with_prefix("muster-test-").unwrap();
+        let mut command = Command::new(binary(program[0]));
+        command.args(&program[1..]).args(["--db-driver", "memory", "--listen", &address]);
+        command.env("MUSTER_INSECURE", "true").current_dir(directory.path());
+        let mut scheduler = Process::start(program[0], command, &directory.path().join("log"));
+        until("it warns", Duration::from_secs(15), || {
+            assert!(scheduler.is_alive(), "{}", scheduler.output());
+            scheduler.output().contains("anybody on the network who reaches this port can run commands")
+        });
+        let http = Http::new(port.port());
+        let ready = || http.request("GET", "/readyz").try_send().is_ok_and(|response| response.status == 200);
+        until("it is ready", Duration::from_secs(15), ready);
+        scheduler.kill9();
+    }
+}
+
+#[test]
 fn f1_the_original_flags_work_in_both_forms() {
     let port = PortLease::take();
     let directory = TempDir::with_prefix("muster-test-").unwrap();

@@ -7,6 +7,7 @@
     reason = "the scenarios are test code, outside of the test functions that run them"
 )]
 
+mod access;
 mod additions;
 mod arrays;
 mod bad_input;

@@ -41,6 +41,13 @@ pub(crate) struct UpArgs {
     pub(crate) hostname: Vec<String>,
     #[arg(long, help = "An origin whose web pages may use the scheduler, such as https://board.example; may be repeated", value_name = "ORIGIN", env = environment::ALLOW_ORIGIN, hide_env_values = true, value_delimiter = ',')]
     pub(crate) allow_origin: Vec<String>,
+    /// Which users of this machine are served on loopback: same for the one who started it and root, any for all
+    /// [default: same]
+    #[arg(long, value_name = "USERS", env = environment::LOOPBACK, hide_env_values = true)]
+    pub(crate) loopback: Option<String>,
+    /// Listen beyond loopback although there is no authentication: everyone who reaches the port can run commands
+    #[arg(long, env = environment::INSECURE, hide_env_values = true)]
+    pub(crate) insecure: bool,
     /// Where jobs are kept: sqlite, postgres or memory [default: as --db-url begins, else sqlite]
     #[arg(long, value_name = "DRIVER", env = environment::DB_DRIVER, hide_env_values = true)]
     pub(crate) db_driver: Option<String>,

@@ -29,6 +29,7 @@ struct Ready<'a> {
 pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8> {
     let job_umask = keep_private();
     let mut up = UpSettings::resolve(args, settings.config.as_deref())?;
+    up.scheduler.check().map_err(|error| UsageError(error.to_string()))?;
     if let Some(worker) = &mut up.worker {
         worker.job_umask = Some(job_umask);
     }
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
 /// Without authentication, whoever reaches the port is as good as a user of this machine.
 fn warn_of_the_network(up: &UpSettings) {
     let address = up.scheduler.socket();
-    if !address.ip().is_loopback() {
+    if !address.ip().to_canonical().is_loopback() {
         tracing::warn!(%address, "anyone who can connect can run commands on the workers");
         note(&format!("warning: {}", open_to_the_network(address)));
     }

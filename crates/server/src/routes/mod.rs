@@ -22,6 +22,7 @@ mod pipelines;
 mod queues;
 mod reports;
 mod request_schemas;
+pub(crate) mod rows;
 mod submit;
 mod summary;
 mod sync;

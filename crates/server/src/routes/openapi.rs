@@ -224,7 +224,7 @@ fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     let in_path = path.contains('{');
     let mut statuses = vec![
         ("400", "The request is malformed"),
-        ("403", "It comes from a web page of another origin"),
+        ("403", "The caller may not do it, or it comes from a web page of another origin"),
         ("421", "It names a host by which the scheduler is not known"),
         ("503", "The store does not answer"),
     ];

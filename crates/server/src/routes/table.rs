@@ -1,13 +1,20 @@
-//! Every path and the handler behind it.
+//! Every path, what it does and the handler behind it.
+//!
+//! Guarantee: a request reaches a handler only through [`edge`], which asks whether the caller may do what its row says.
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use muster_domain::access::Action::{
+    ChangeJobs, ChangeQueues, ChangeWebhooks, ChangeWorkers, ClaimJobs, ReadCheckpoint, ReadCluster,
+    ReadEvents, ReadHealth, ReadJobs, ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadWebhooks,
+    ReadWorkers, ReportJobs, SaveCheckpoint, SubmitJobs,
+};
 
 use crate::app::Shared;
-use crate::edge;
+use crate::edge::{self, Edge};
 use crate::error::ApiError;
 
+use super::rows::{Routes, Verb};
 use super::{
     arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, explain, gangs,
     jobs, listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks,
@@ -16,83 +23,119 @@ use super::{
 
 /// The whole API of one scheduler.
 pub(crate) fn router(app: Shared) -> Router {
-    Router::new()
-        .route("/jobs", get(listing::list_jobs).post(submit::submit_job))
-        .route("/jobs/batch", post(batch::submit_batch))
-        .route("/jobs/next", get(claim::claim_next))
-        .route("/jobs/bulk/{verb}", post(bulk::change_many))
-        .route("/jobs/{id}", get(jobs::get_job).patch(control::edit_job).delete(control::delete_job))
-        .route("/jobs/{id}/hold", post(control::hold_job))
-        .route("/jobs/{id}/unhold", post(control::unhold_job))
-        .route("/jobs/{id}/retry", post(control::retry_job))
-        .route("/jobs/{id}/done", post(reports::report_done))
-        .route("/jobs/{id}/fail", post(reports::report_fail))
-        .route("/jobs/{id}/release", post(reports::report_release))
-        .route("/jobs/{id}/heartbeat", post(reports::job_heartbeat))
-        .route("/jobs/{id}/preempted", post(reports::report_preempted))
-        .route("/jobs/{id}/checkpoint", get(checkpoint::get_checkpoint).post(checkpoint::save_checkpoint))
-        .route("/jobs/{id}/cancel", post(cancel::cancel_job))
-        .route("/jobs/{id}/events", get(events::job_events))
-        .route("/jobs/{id}/why", get(jobs::why))
-        .route("/jobs/{id}/logs", get(logs::read_logs).post(logs::append_log))
-        .route("/jobs/{id}/logs/stream", get(logs::stream_logs))
-        .route("/jobs/{id}/logs/runs", get(logs::log_runs))
-        .route("/pipelines", get(pipelines::list_pipelines).post(pipelines::submit_pipeline))
-        .route("/pipelines/{id}", get(pipelines::get_pipeline))
-        .route("/pipelines/{id}/steps", post(pipelines::add_steps))
-        .route("/pipelines/{id}/cancel", post(pipelines::cancel_pipeline))
-        .route("/pipelines/{id}/retry", post(pipelines::retry_pipeline))
-        .route("/arrays", get(arrays::list_arrays).post(arrays::submit_array))
-        .route("/arrays/{id}", get(arrays::get_array))
-        .route("/arrays/{id}/cancel", post(arrays::cancel_array))
-        .route("/arrays/{id}/retry", post(arrays::retry_array))
-        .route("/queues", get(queues::list_queues))
-        .route("/queues/{name}", get(queues::get_queue).put(queues::put_queue).delete(queues::delete_queue))
-        .route("/workers", get(workers::list_workers))
-        .route("/workers/register", post(workers::register))
-        .route("/workers/{id}/heartbeat", post(workers::worker_heartbeat))
-        .route("/workers/{id}/release", post(workers::release_worker))
-        .route("/workers/{id}/sync", post(sync::sync_worker))
-        .route("/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
-        .route(
-            "/webhooks/dead-letters",
-            get(dead_letters::list_dead_letters).delete(dead_letters::delete_dead_letters),
-        )
-        .route("/webhooks/dead-letters/retry", post(dead_letters::retry_dead_letters))
-        .route(
-            "/webhooks/{id}",
-            get(webhooks::get_webhook).patch(webhooks::update_webhook).delete(webhooks::delete_webhook),
-        )
-        .route("/webhooks/{id}/test", post(webhooks::test_webhook))
-        .route("/events", get(events::stream_events))
-        .route("/health", get(system::health))
-        .route("/healthz", get(system::healthz))
-        .route("/readyz", get(system::readyz))
-        .route("/metrics", get(system::metrics))
-        .route("/summary", get(summary::summary))
-        .route("/explain", get(explain::explain))
-        .route("/version", get(system::version))
-        .route("/openapi.json", get(docs::openapi_document))
-        .route("/docs", get(docs::page))
-        .merge(gang_routes())
+    let (router, rows) = all().into_parts();
+    router
         .fallback(|| async { ApiError::page_not_found() })
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
-        .layer(from_fn_with_state(app.clone(), edge::wrap))
+        .layer(from_fn_with_state(Edge::new(app.clone(), rows), edge::wrap))
         .with_state(app)
 }
 
-/// Gangs, and what a job is told about its own end.
-fn gang_routes() -> Router<Shared> {
-    Router::new()
-        .route("/jobs/{id}/preempt", post(gangs::preempt_job))
-        .route("/notice", get(notice::get_notice))
-        .route("/gangs", get(gangs::list_gangs))
-        .route("/gangs/{id}", get(gangs::get_gang))
-        .route("/gangs/{id}/cancel", post(gangs::cancel_gang))
-        .route("/gangs/{id}/retry", post(gangs::retry_gang))
-        .route("/gangs/{id}/hold", post(gangs::hold_gang))
-        .route("/gangs/{id}/unhold", post(gangs::unhold_gang))
-        .route("/gangs/{id}/preempt", post(gangs::preempt_gang))
-        .route("/gangs/{id}/why", get(gangs::why_gang))
-        .route("/gangs/{id}/events", get(gangs::gang_events))
+/// Every route with its row.
+pub(super) fn all() -> Routes {
+    let routes = job_routes(Routes::default());
+    let routes = set_routes(routes);
+    let routes = worker_routes(routes);
+    let routes = queue_and_webhook_routes(routes);
+    cluster_routes(routes)
+}
+
+/// Jobs as people and programs use them.
+fn job_routes(routes: Routes) -> Routes {
+    routes
+        .get("/jobs", ReadJobs, listing::list_jobs)
+        .post("/jobs", SubmitJobs, submit::submit_job)
+        .post("/jobs/batch", SubmitJobs, batch::submit_batch)
+        .post("/jobs/bulk/{verb}", ChangeJobs, bulk::change_many)
+        .get("/jobs/{id}", ReadJobs, jobs::get_job)
+        .on(Verb::Patch, "/jobs/{id}", ChangeJobs, control::edit_job)
+        .on(Verb::Delete, "/jobs/{id}", ChangeJobs, control::delete_job)
+        .post("/jobs/{id}/hold", ChangeJobs, control::hold_job)
+        .post("/jobs/{id}/unhold", ChangeJobs, control::unhold_job)
+        .post("/jobs/{id}/retry", ChangeJobs, control::retry_job)
+        .post("/jobs/{id}/cancel", ChangeJobs, cancel::cancel_job)
+        .get("/jobs/{id}/events", ReadJobs, events::job_events)
+        .get("/jobs/{id}/why", ReadJobs, jobs::why)
+        .get("/jobs/{id}/logs", ReadOutput, logs::read_logs)
+        .get("/jobs/{id}/logs/stream", ReadOutput, logs::stream_logs)
+        .get("/jobs/{id}/logs/runs", ReadOutput, logs::log_runs)
+        .post("/jobs/{id}/preempt", ChangeJobs, gangs::preempt_job)
+}
+
+/// Pipelines, arrays and gangs.
+fn set_routes(routes: Routes) -> Routes {
+    routes
+        .get("/pipelines", ReadJobs, pipelines::list_pipelines)
+        .post("/pipelines", SubmitJobs, pipelines::submit_pipeline)
+        .get("/pipelines/{id}", ReadJobs, pipelines::get_pipeline)
+        .post("/pipelines/{id}/steps", ChangeJobs, pipelines::add_steps)
+        .post("/pipelines/{id}/cancel", ChangeJobs, pipelines::cancel_pipeline)
+        .post("/pipelines/{id}/retry", ChangeJobs, pipelines::retry_pipeline)
+        .get("/arrays", ReadJobs, arrays::list_arrays)
+        .post("/arrays", SubmitJobs, arrays::submit_array)
+        .get("/arrays/{id}", ReadJobs, arrays::get_array)
+        .post("/arrays/{id}/cancel", ChangeJobs, arrays::cancel_array)
+        .post("/arrays/{id}/retry", ChangeJobs, arrays::retry_array)
+        .get("/gangs", ReadJobs, gangs::list_gangs)
+        .get("/gangs/{id}", ReadJobs, gangs::get_gang)
+        .post("/gangs/{id}/cancel", ChangeJobs, gangs::cancel_gang)
+        .post("/gangs/{id}/retry", ChangeJobs, gangs::retry_gang)
+        .post("/gangs/{id}/hold", ChangeJobs, gangs::hold_gang)
+        .post("/gangs/{id}/unhold", ChangeJobs, gangs::unhold_gang)
+        .post("/gangs/{id}/preempt", ChangeJobs, gangs::preempt_gang)
+        .get("/gangs/{id}/why", ReadJobs, gangs::why_gang)
+        .get("/gangs/{id}/events", ReadJobs, gangs::gang_events)
+}
+
+/// Workers, and what they say about the jobs that they hold.
+fn worker_routes(routes: Routes) -> Routes {
+    routes
+        .get("/jobs/next", ClaimJobs, claim::claim_next)
+        .post("/jobs/{id}/done", ReportJobs, reports::report_done)
+        .post("/jobs/{id}/fail", ReportJobs, reports::report_fail)
+        .post("/jobs/{id}/release", ReportJobs, reports::report_release)
+        .post("/jobs/{id}/heartbeat", ReportJobs, reports::job_heartbeat)
+        .post("/jobs/{id}/preempted", ReportJobs, reports::report_preempted)
+        .get("/jobs/{id}/checkpoint", ReadCheckpoint, checkpoint::get_checkpoint)
+        .post("/jobs/{id}/checkpoint", SaveCheckpoint, checkpoint::save_checkpoint)
+        .post("/jobs/{id}/logs", ReportJobs, logs::append_log)
+        .get("/workers", ReadWorkers, workers::list_workers)
+        .post("/workers/register", ClaimJobs, workers::register)
+        .post("/workers/{id}/heartbeat", ClaimJobs, workers::worker_heartbeat)
+        .post("/workers/{id}/release", ChangeWorkers, workers::release_worker)
+        .post("/workers/{id}/sync", ClaimJobs, sync::sync_worker)
+        .get("/notice", ReadNotice, notice::get_notice)
+}
+
+/// Queues, webhooks and their dead letters.
+fn queue_and_webhook_routes(routes: Routes) -> Routes {
+    routes
+        .get("/queues", ReadQueues, queues::list_queues)
+        .get("/queues/{name}", ReadQueues, queues::get_queue)
+        .on(Verb::Put, "/queues/{name}", ChangeQueues, queues::put_queue)
+        .on(Verb::Delete, "/queues/{name}", ChangeQueues, queues::delete_queue)
+        .get("/webhooks", ReadWebhooks, webhooks::list_webhooks)
+        .post("/webhooks", ChangeWebhooks, webhooks::create_webhook)
+        .get("/webhooks/dead-letters", ReadWebhooks, dead_letters::list_dead_letters)
+        .on(Verb::Delete, "/webhooks/dead-letters", ChangeWebhooks, dead_letters::delete_dead_letters)
+        .post("/webhooks/dead-letters/retry", ChangeWebhooks, dead_letters::retry_dead_letters)
+        .get("/webhooks/{id}", ReadWebhooks, webhooks::get_webhook)
+        .on(Verb::Patch, "/webhooks/{id}", ChangeWebhooks, webhooks::update_webhook)
+        .on(Verb::Delete, "/webhooks/{id}", ChangeWebhooks, webhooks::delete_webhook)
+        .post("/webhooks/{id}/test", ChangeWebhooks, webhooks::test_webhook)
+}
+
+/// The cluster as a whole, and the scheduler itself.
+fn cluster_routes(routes: Routes) -> Routes {
+    routes
+        .get("/events", ReadEvents, events::stream_events)
+        .get("/health", ReadHealth, system::health)
+        .get("/healthz", ReadHealth, system::healthz)
+        .get("/readyz", ReadHealth, system::readyz)
+        .get("/metrics", ReadMetrics, system::metrics)
+        .get("/summary", ReadCluster, summary::summary)
+        .get("/explain", ReadCluster, explain::explain)
+        .get("/version", ReadHealth, system::version)
+        .get("/openapi.json", ReadHealth, docs::openapi_document)
+        .get("/docs", ReadHealth, docs::page)
 }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::config::Access;
+use crate::config::{Access, LoopbackUsers};
 use crate::gate::Origin;
 
-/// Names of the scheduler and pages that may use it.
+/// Names of the scheduler, pages that may use it, and who is trusted.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AccessArgs {
     /// A name by which clients reach the scheduler, such as muster.example or the name of a Kubernetes service; may be
@@ -21,11 +21,32 @@ pub struct AccessArgs {
         value_delimiter = ','
     )]
     pub allow_origin: Vec<Origin>,
+    /// Which users of this machine the scheduler serves while it listens on loopback: same for the one who started it and
+    /// root, any for all. Others are refused with 403
+    #[arg(long, value_name = "USERS", env = "MUSTER_LOOPBACK", default_value = "same", value_parser = loopback)]
+    pub loopback: LoopbackUsers,
+    /// Listen beyond loopback although there is no authentication: everyone who reaches the port is trusted and can run
+    /// commands on the workers. The scheduler warns at every start
+    #[arg(long, env = "MUSTER_INSECURE")]
+    pub insecure: bool,
 }
 
 impl AccessArgs {
     pub(super) fn config(&self) -> Access {
-        Access { hostnames: self.hostname.clone(), origins: self.allow_origin.clone() }
+        Access {
+            loopback: self.loopback,
+            insecure: self.insecure,
+            hostnames: self.hostname.clone(),
+            origins: self.allow_origin.clone(),
+        }
+    }
+}
+
+fn loopback(text: &str) -> Result<LoopbackUsers, String> {
+    match text {
+        "same" => Ok(LoopbackUsers::Same),
+        "any" => Ok(LoopbackUsers::Any),
+        _ => Err("write same or any".to_owned()),
     }
 }
 

@@ -19,6 +19,7 @@ use super::values::{
 };
 use super::webhooks::WebhookArgs;
 use crate::config::{DISCONNECT_KEEP, Limits, ServerConfig};
+use crate::error::ServerError;
 
 /// The settings of a scheduler.
 #[derive(Debug, Clone, Args)]
@@ -33,7 +34,7 @@ pub struct SchedulerArgs {
     #[arg(long, env = "MUSTER_PORT", default_value = "8080")]
     pub port: u16,
     /// The address to listen on, with or without a port. Other machines reach a scheduler only when it
-    /// listens on more than loopback; anyone who reaches it can run commands on its workers
+    /// listens on more than loopback, which needs --insecure
     #[arg(long, value_name = "ADDRESS", env = "MUSTER_LISTEN", default_value = "127.0.0.1")]
     pub listen: ListenAddress,
     /// Where jobs are kept: sqlite, postgres or memory [default: as --db-url begins, else sqlite]
@@ -172,6 +173,11 @@ impl SchedulerArgs {
     /// Where to listen.
     pub fn socket(&self) -> SocketAddr {
         self.listen.socket(self.port)
+    }
+
+    /// Refuses settings that would open the scheduler to everyone by mistake.
+    pub fn check(&self) -> Result<(), ServerError> {
+        self.access.config().check(self.socket())
     }
 
     /// What the store is told about the order of work and about making room.

@@ -116,8 +116,8 @@ impl FromStr for ListenAddress {
 /// What an operator has to know about a scheduler that listens beyond loopback.
 pub fn open_to_the_network(address: SocketAddr) -> String {
     format!(
-        "listening on {address}: anybody on the network who reaches this port can run commands on the workers. \
-         There is no authentication; use a firewall, or --listen 127.0.0.1"
+        "listening on {address} with --insecure: anybody on the network who reaches this port can run commands on the \
+         workers. There is no authentication; use a firewall, or --listen 127.0.0.1"
     )
 }
 

@@ -1,0 +1,257 @@
+//! Who may do what: one table of callers and actions, and the one function that reads it.
+//!
+//! Guarantees: every pair of a caller and an action has its cell; a caller that nobody vouched for may do nothing; what a
+//! caller may do only with its own is refused where it is not known whose the object is.
+
+use std::fmt;
+
+use crate::ids::{JobId, WorkerId};
+
+/// Who sends a request, as far as that is proven.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// The user who started the scheduler, root, or anyone where the operator trusts everyone who can connect.
+    Local,
+    /// Nobody that the scheduler knows.
+    Stranger(Unproven),
+    /// A person or program with an account.
+    User { name: String, role: UserRole },
+    /// The agent on a machine.
+    Worker(WorkerId),
+    /// A running job that speaks for itself.
+    Job(JobId),
+}
+
+/// What an account is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserRole {
+    /// Sees jobs, queues and workers.
+    Viewer,
+    /// Submits jobs, and changes those that it submitted.
+    User,
+    /// Changes all jobs, queues, workers and webhooks.
+    Operator,
+    /// May also do what concerns accounts and settings.
+    Admin,
+}
+
+/// Why a caller is a stranger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproven {
+    /// Another user of this machine.
+    OtherUser { caller: u32, scheduler: u32 },
+    /// The machine does not tell whose connection it is.
+    OwnerUnknown { scheduler: u32 },
+}
+
+/// What a route does. Each route has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Health, version and documentation of the scheduler.
+    ReadHealth,
+    ReadMetrics,
+    /// The cluster as a whole: what runs, what waits, and why.
+    ReadCluster,
+    /// Jobs, pipelines, arrays and gangs: one or a list, their events, why they wait.
+    ReadJobs,
+    /// The stream of the events of all jobs.
+    ReadEvents,
+    /// What jobs wrote.
+    ReadOutput,
+    ReadCheckpoint,
+    SubmitJobs,
+    /// Cancel, hold, retry, edit, delete, preempt.
+    ChangeJobs,
+    /// Register as a worker, say that it lives, take jobs.
+    ClaimJobs,
+    /// Say how a claimed job goes or ended, send its output.
+    ReportJobs,
+    SaveCheckpoint,
+    /// What a running job is told about its own end.
+    ReadNotice,
+    ReadQueues,
+    ChangeQueues,
+    ReadWorkers,
+    ChangeWorkers,
+    ReadWebhooks,
+    ChangeWebhooks,
+}
+
+/// What a request is about, as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Object<'a> {
+    pub job: Option<JobId>,
+    /// The user who submitted the job.
+    pub owner: Option<&'a str>,
+    /// The worker itself, or the worker that holds the job.
+    pub worker: Option<&'a WorkerId>,
+}
+
+impl Object<'_> {
+    /// Nothing is known: it is nobody's own.
+    pub const UNKNOWN: Self = Self { job: None, owner: None, worker: None };
+}
+
+/// Why something is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error("{0}")]
+    Stranger(Unproven),
+    /// No caller of this kind may do it.
+    #[error("a {caller} may not {action}")]
+    Never { caller: &'static str, action: Action },
+    /// It is allowed only with what is the caller's own.
+    #[error("a {caller} may {action} only where it is its own")]
+    NotOwn { caller: &'static str, action: Action },
+}
+
+/// How far a right goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    All,
+    Own,
+    Nothing,
+}
+
+/// The columns of the table.
+#[derive(Debug, Clone, Copy)]
+enum Column {
+    Local,
+    Stranger,
+    Viewer,
+    User,
+    Operator,
+    Admin,
+    Worker,
+    Job,
+}
+
+const COLUMNS: usize = 8;
+
+/// The table. Its columns are aligned by hand, so that it reads as one.
+#[rustfmt::skip]
+#[expect(clippy::match_same_arms, reason = "each action has a row of its own, which can be read and changed alone")]
+const fn row(action: Action) -> [Right; COLUMNS] {
+    use Right::{All, Nothing as No, Own};
+    match action {
+        //                         local  stranger  viewer  user  operator  admin  worker  job
+        Action::ReadHealth     => [All,   No,       All,    All,  All,      All,   All,    All],
+        Action::ReadMetrics    => [All,   No,       All,    All,  All,      All,   No,     No],
+        Action::ReadCluster    => [All,   No,       All,    All,  All,      All,   No,     No],
+        Action::ReadJobs       => [All,   No,       All,    All,  All,      All,   Own,    Own],
+        Action::ReadEvents     => [All,   No,       All,    All,  All,      All,   No,     No],
+        Action::ReadOutput     => [All,   No,       All,    All,  All,      All,   Own,    Own],
+        Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own],
+        Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No],
+        Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No],
+        Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No],
+        Action::ReportJobs     => [All,   No,       No,     No,   No,       No,    Own,    No],
+        Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own],
+        Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own],
+        Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No],
+        Action::ChangeQueues   => [All,   No,       No,     No,   All,      All,   No,     No],
+        Action::ReadWorkers    => [All,   No,       All,    All,  All,      All,   No,     No],
+        Action::ChangeWorkers  => [All,   No,       No,     No,   All,      All,   No,     No],
+        Action::ReadWebhooks   => [All,   No,       No,     No,   All,      All,   No,     No],
+        Action::ChangeWebhooks => [All,   No,       No,     No,   All,      All,   No,     No],
+    }
+}
+
+/// Whether `principal` may do `action` with `object`.
+pub fn may(principal: &Principal, action: Action, object: &Object<'_>) -> Result<(), Denied> {
+    let column = principal.column();
+    let caller = column.name();
+    match (row(action)[column as usize], principal) {
+        (Right::All, _) => Ok(()),
+        (Right::Own, principal) if principal.owns(object) => Ok(()),
+        (_, Principal::Stranger(unproven)) => Err(Denied::Stranger(*unproven)),
+        (Right::Own, _) => Err(Denied::NotOwn { caller, action }),
+        (Right::Nothing, _) => Err(Denied::Never { caller, action }),
+    }
+}
+
+impl Principal {
+    const fn column(&self) -> Column {
+        match self {
+            Self::Local => Column::Local,
+            Self::Stranger(_) => Column::Stranger,
+            Self::User { role: UserRole::Viewer, .. } => Column::Viewer,
+            Self::User { role: UserRole::User, .. } => Column::User,
+            Self::User { role: UserRole::Operator, .. } => Column::Operator,
+            Self::User { role: UserRole::Admin, .. } => Column::Admin,
+            Self::Worker(_) => Column::Worker,
+            Self::Job(_) => Column::Job,
+        }
+    }
+
+    fn owns(&self, object: &Object<'_>) -> bool {
+        match self {
+            Self::Local | Self::Stranger(_) => false,
+            Self::User { name, .. } => object.owner == Some(name),
+            Self::Worker(id) => object.worker == Some(id),
+            Self::Job(id) => object.job == Some(*id),
+        }
+    }
+}
+
+impl Column {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local user",
+            Self::Stranger => "stranger",
+            Self::Viewer => "viewer",
+            Self::User => "user",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+            Self::Worker => "worker",
+            Self::Job => "job",
+        }
+    }
+}
+
+impl fmt::Display for Unproven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherUser { caller, scheduler } => write!(
+                f,
+                "this scheduler serves the user who started it (uid {scheduler}) and root, and the caller has uid {caller}; \
+                 start your own with `muster up`, or start this one with --loopback any to serve every user of this machine"
+            ),
+            Self::OwnerUnknown { scheduler } => write!(
+                f,
+                "this scheduler serves the user who started it (uid {scheduler}) and root, and the machine does not tell \
+                 whose connection this is; start the scheduler with --loopback any to serve every user of this machine"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadHealth => "ask for the health of the scheduler",
+            Self::ReadMetrics => "read metrics",
+            Self::ReadCluster => "read the state of the cluster",
+            Self::ReadJobs => "read jobs",
+            Self::ReadEvents => "read the events of all jobs",
+            Self::ReadOutput => "read the output of jobs",
+            Self::ReadCheckpoint => "read checkpoints",
+            Self::SubmitJobs => "submit jobs",
+            Self::ChangeJobs => "change jobs",
+            Self::ClaimJobs => "claim jobs",
+            Self::ReportJobs => "report on jobs",
+            Self::SaveCheckpoint => "save checkpoints",
+            Self::ReadNotice => "read the notice of a job",
+            Self::ReadQueues => "read queues",
+            Self::ChangeQueues => "change queues",
+            Self::ReadWorkers => "read workers",
+            Self::ChangeWorkers => "change workers",
+            Self::ReadWebhooks => "read webhooks",
+            Self::ChangeWebhooks => "change webhooks",
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;

@@ -1,0 +1,88 @@
+//! The table of rights, cell by cell.
+
+use super::*;
+
+/// `+` always, `o` with its own only, `.` never; in the order of [`callers`].
+const EXPECTED: [(Action, &str); 19] = [
+    (Action::ReadHealth, "+ . + + + + + +"),
+    (Action::ReadMetrics, "+ . + + + + . ."),
+    (Action::ReadCluster, "+ . + + + + . ."),
+    (Action::ReadJobs, "+ . + + + + o o"),
+    (Action::ReadEvents, "+ . + + + + . ."),
+    (Action::ReadOutput, "+ . + + + + o o"),
+    (Action::ReadCheckpoint, "+ . . o + + o o"),
+    (Action::SubmitJobs, "+ . . + + + . ."),
+    (Action::ChangeJobs, "+ . . o + + . ."),
+    (Action::ClaimJobs, "+ . . . . . o ."),
+    (Action::ReportJobs, "+ . . . . . o ."),
+    (Action::SaveCheckpoint, "+ . . . . . o o"),
+    (Action::ReadNotice, "+ . . . . . . o"),
+    (Action::ReadQueues, "+ . + + + + . ."),
+    (Action::ChangeQueues, "+ . . . + + . ."),
+    (Action::ReadWorkers, "+ . + + + + . ."),
+    (Action::ChangeWorkers, "+ . . . + + . ."),
+    (Action::ReadWebhooks, "+ . . . + + . ."),
+    (Action::ChangeWebhooks, "+ . . . + + . ."),
+];
+
+const OTHER_USER: Unproven = Unproven::OtherUser { caller: 1001, scheduler: 1000 };
+
+fn callers() -> [Principal; COLUMNS] {
+    let user = |role| Principal::User { name: "ann".to_owned(), role };
+    [
+        Principal::Local,
+        Principal::Stranger(OTHER_USER),
+        user(UserRole::Viewer),
+        user(UserRole::User),
+        user(UserRole::Operator),
+        user(UserRole::Admin),
+        Principal::Worker(WorkerId::new("w1")),
+        Principal::Job(JobId::from_random([1; 16])),
+    ]
+}
+
+#[test]
+fn every_cell_is_as_stated() {
+    let (worker, other_worker) = (WorkerId::new("w1"), WorkerId::new("w2"));
+    let (job, other_job) = (JobId::from_random([1; 16]), JobId::from_random([2; 16]));
+    let own = Object { job: Some(job), owner: Some("ann"), worker: Some(&worker) };
+    let others = Object { job: Some(other_job), owner: Some("bob"), worker: Some(&other_worker) };
+    let mut cells = 0;
+    for (action, expected) in EXPECTED {
+        let expected: Vec<&str> = expected.split(' ').collect();
+        assert_eq!(expected.len(), COLUMNS, "{action:?}");
+        for (principal, expected) in callers().iter().zip(expected) {
+            let allowed = |object| may(principal, action, object).is_ok();
+            let found = [allowed(&own), allowed(&others), allowed(&Object::UNKNOWN)];
+            let stated = match expected {
+                "+" => [true; 3],
+                "o" => [true, false, false],
+                _ => [false; 3],
+            };
+            assert_eq!(found, stated, "{principal:?} {action:?}");
+            cells += 1;
+        }
+    }
+    // The list above has no gaps and no action twice: it is as long as the enum, in its order.
+    assert_eq!(cells, (Action::ChangeWebhooks as usize + 1) * COLUMNS);
+    for (place, (action, _)) in EXPECTED.iter().enumerate() {
+        assert_eq!(*action as usize, place, "{action:?}");
+    }
+}
+
+#[test]
+fn a_refusal_says_why_and_what_to_do() {
+    let [_, stranger, viewer, user, ..] = callers();
+    let why =
+        |principal, action| may(principal, action, &Object::UNKNOWN).map_err(|denied| denied.to_string());
+    let refused = why(&stranger, Action::ReadHealth).unwrap_err();
+    assert!(refused.contains("uid 1000") && refused.contains("uid 1001"), "{refused}");
+    assert!(refused.contains("--loopback any"), "{refused}");
+    let unknown = Principal::Stranger(Unproven::OwnerUnknown { scheduler: 1000 });
+    assert!(why(&unknown, Action::ReadJobs).unwrap_err().contains("--loopback any"));
+    assert_eq!(why(&viewer, Action::SubmitJobs).unwrap_err(), "a viewer may not submit jobs");
+    assert_eq!(
+        why(&user, Action::ChangeJobs).unwrap_err(),
+        "a user may change jobs only where it is its own"
+    );
+}
