@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn a_line_of_a_single_job_and_one_of_a_task_are_understood() {
-        let single = parse("start job-1 3 120.07 - 0 0 0").unwrap();
-        assert_eq!((single.lease, single.at, single.task), (3, 12_007, None));
-        let task = parse("end job-1 3 120.07 gang-1 2 1 4").unwrap().task.unwrap();
+        let single = parse("start job-1 3 120.07 - 0 0 0 w1").unwrap();
+        assert_eq!((single.lease, single.at, single.worker.as_str(), single.task), (3, 12_007, "w1", None));
+        let task = parse("end job-1 3 120.07 gang-1 2 1 4 w1").unwrap().task.unwrap();
         assert_eq!((task.gang.as_str(), task.round, task.index, task.size), ("gang-1", 2, 1, 4));
         assert_eq!(parse("start job-1"), None);
     }
