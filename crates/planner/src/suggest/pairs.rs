@@ -19,12 +19,23 @@ pub(super) fn suggest(case: &Case, trial: &Trial<'_>) -> Vec<Suggestion> {
         for second in each(case, &changed) {
             let known =
                 |pair: &Suggestion| pair.change == second.change && pair.also.as_ref() == Some(&change);
-            if pairs.len() < PAIRS && second.change != change && !pairs.iter().any(known) {
+            let is_new = !is_same_bound(&change, &second.change) && !pairs.iter().any(known);
+            if pairs.len() < PAIRS && second.change != change && is_new {
                 pairs.push(Suggestion { change: change.clone(), also: Some(second.change), ..second });
             }
         }
     }
     pairs
+}
+
+/// Whether both raise one bound of a queue: of two such changes only one counts, so that they are no pair.
+fn is_same_bound(first: &Change, second: &Change) -> bool {
+    match (first, second) {
+        (Change::MoreRunning { queue, user, .. }, Change::MoreRunning { queue: other, user: others, .. }) => {
+            queue == other && user == others
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

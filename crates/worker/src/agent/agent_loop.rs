@@ -159,9 +159,9 @@ impl Agent {
         now >= self.beat_at() && (!self.held.is_empty() || !self.rounds.ports.is_announced())
     }
 
-    /// When the next heartbeat may go; one that tells of ports need not wait for its turn.
+    /// When the next heartbeat may go; one that tells of ports, or for which leases wait, need not wait for its turn.
     fn beat_at(&self) -> Instant {
-        if self.rounds.ports.is_announced() {
+        if self.rounds.ports.is_announced() && !self.is_overdue() {
             self.next_beat.max(self.beat_retry.after)
         } else {
             self.beat_retry.after
@@ -193,9 +193,15 @@ impl Agent {
         self.calls.poll(room, self.ahead(), wait);
     }
 
+    /// Whether leases were not renewed for longer than the shortest one lasts, as after an outage: what is claimed now
+    /// would be stopped at once.
+    fn is_overdue(&self) -> bool {
+        self.held.live() > 0 && self.fence_ns.is_some_and(|deadline_ns| boottime_ns() >= deadline_ns)
+    }
+
     /// How many more jobs to ask for: what fits, less what is here, less what was asked for already.
     fn room(&self) -> u32 {
-        if !self.drain.is_serving() {
+        if !self.drain.is_serving() || self.is_overdue() {
             return 0;
         }
         let live = u32::try_from(self.held.live()).unwrap_or(u32::MAX);

@@ -45,7 +45,7 @@ pub(super) struct Table {
 pub(super) struct State {
     pub(super) queue: VecDeque<Key>,
     pub(super) jobs: HashMap<Key, Entry>,
-    /// How many jobs that have not ended have a lease of each length.
+    /// How many jobs that may have a process have a lease of each length.
     leases: BTreeMap<Option<u64>, u32>,
     pub(super) outbox: Vec<FromKeeper>,
     /// How many messages at the front of the outbox were held back before.
@@ -312,8 +312,6 @@ impl State {
                 life: Life::Queued(spec),
             });
             self.queue.push_back(key);
-            *self.leases.entry(lease_ms).or_default() += 1;
-            self.show_fence();
             let due = self.fence.map(|fence| polite_at(fence.of(lease_ms), grace_ms));
             self.timer_stale |= due.is_some_and(|due| due < self.timer_due_ns);
         }
@@ -361,7 +359,7 @@ impl State {
     fn end(&mut self, key: &Key, end: End) {
         let Some(entry) = self.jobs.get_mut(key) else { return };
         let before = std::mem::replace(&mut entry.life, Life::Ended(end.clone()));
-        if !matches!(before, Life::Ended(_)) {
+        if matches!(before, Life::Starting | Life::Running { .. }) {
             self.leases.entry(entry.lease_ms).and_modify(|live| *live -= 1);
             self.leases.retain(|_, live| *live > 0);
         }
@@ -420,7 +418,11 @@ impl State {
         let key = self.queue.pop_front()?;
         let entry = self.jobs.get_mut(&key)?;
         match std::mem::replace(&mut entry.life, Life::Starting) {
-            Life::Queued(spec) => Some(spec),
+            Life::Queued(spec) => {
+                *self.leases.entry(spec.lease_ms).or_default() += 1;
+                self.show_fence();
+                Some(spec)
+            }
             other => {
                 entry.life = other;
                 None
