@@ -28,7 +28,7 @@ pub(super) fn suggest(case: &Case, trial: &Trial<'_>) -> Vec<Suggestion> {
     pairs
 }
 
-/// Whether both raise one bound of a queue or a key: of two such changes only one counts, so that they are no pair.
+/// Whether both raise one bound of a queue: of two such changes only one counts, so that they are no pair.
 fn is_same_bound(first: &Change, second: &Change) -> bool {
     match (first, second) {
         (Change::MoreRunning { queue, user, .. }, Change::MoreRunning { queue: other, user: others, .. }) => {

@@ -328,7 +328,18 @@ fn gates() -> impl Strategy<Value = Vec<Gate>> {
             holders: holders(running)
         }),
     ];
-    prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(gate, 1..3)]
+    // All have the same names here, and a job has one gate of each kind and name.
+    let once = |mut gates: Vec<Gate>| {
+        let mut kinds = Vec::new();
+        gates.retain(|gate| {
+            let kind = std::mem::discriminant(gate);
+            let is_new = !kinds.contains(&kind);
+            kinds.push(kind);
+            is_new
+        });
+        gates
+    };
+    prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(gate, 1..3).prop_map(once)]
 }
 
 fn amount(memory: u64) -> Amounts {
