@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -44,7 +45,13 @@ impl Process {
             }
         }
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        // A copy of a program is busy for as long as a process that another test has just forked holds it open for writing.
+        let child =
+            eventually("the program can be started", Duration::from_secs(10), || match command.spawn() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => None,
+                started => Some(started),
+            });
+        let child = child.unwrap_or_else(|error| panic!("{name} does not start: {error}"));
         watchdog::add(child.id());
         Self { child, name: name.to_owned(), log: log.to_owned(), ended: None }
     }

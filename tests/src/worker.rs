@@ -55,12 +55,17 @@ impl Worker {
 
     /// Starts a worker that reaches the scheduler by another address.
     pub fn start_by(scheduler: &Scheduler, url: &str, settings: WorkerSettings) -> Self {
+        let mut worker = Self::start_unheard(url, settings);
+        worker.await_registered(scheduler);
+        worker
+    }
+
+    /// Starts a worker and waits for nothing: the scheduler may not tell us about it.
+    pub fn start_unheard(url: &str, settings: WorkerSettings) -> Self {
         let directory = TempDir::with_prefix("muster-worker-").expect("the temporary directory is writable");
         let directory = Arc::new(directory);
         let process = launch(url, &settings, &directory);
-        let mut worker = Self { process, settings, url: url.to_owned(), directory };
-        worker.await_registered(scheduler);
-        worker
+        Self { process, settings, url: url.to_owned(), directory }
     }
 
     /// Starts again with the same id and data directory after the process has ended.

@@ -37,6 +37,15 @@ fn the_scheduler_links_no_worker() {
 }
 
 #[test]
+fn no_scheduler_can_open_a_secret() {
+    for package in
+        ["muster-scheduler", "muster-server", "muster-store", "muster-store-sqlite", "muster-store-postgres"]
+    {
+        links_none(package, &["muster-seal", "dryoc"]);
+    }
+}
+
+#[test]
 fn domain_and_planner_are_pure() {
     for package in ["muster-domain", "muster-planner"] {
         links_none(package, &["tokio", "futures", "rand", "jiff", "hyper", "reqwest"]);

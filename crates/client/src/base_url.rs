@@ -10,7 +10,7 @@ use http::{HeaderValue, Uri};
 
 use crate::error::ClientError;
 
-/// `http://[user:password@]host[:port][/prefix]`; a trailing slash makes no difference.
+/// `http[s]://[user:password@]host[:port][/prefix]`; a trailing slash makes no difference.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     /// Scheme, host, port and prefix, without a slash at the end.
@@ -28,11 +28,11 @@ impl BaseUrl {
     pub fn parse(url: &str) -> Result<Self, ClientError> {
         let invalid = |why: &'static str| ClientError::InvalidUrl { url: without_user_info(url), why };
         let uri: Uri = url.trim().parse().map_err(|_| invalid("it is not a URL"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(invalid("https is not supported yet, use http")),
-            _ => return Err(invalid("it must begin with http://")),
-        }
+        let scheme = match uri.scheme_str() {
+            Some("http") => "http",
+            Some("https") => "https",
+            _ => return Err(invalid("it must begin with http:// or https://")),
+        };
         if uri.query().is_some() {
             return Err(invalid("it must have no query"));
         }
@@ -46,13 +46,18 @@ impl BaseUrl {
         }
         let authorization =
             user_info.map(basic).transpose().map_err(|()| invalid("its user is not valid"))?;
-        let text = format!("http://{host}{}", uri.path().trim_end_matches('/'));
+        let text = format!("{scheme}://{host}{}", uri.path().trim_end_matches('/'));
         Ok(Self { text, authorization })
     }
 
     /// The URL without credentials and without a slash at the end.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Whether connections are encrypted.
+    pub fn is_secure(&self) -> bool {
+        self.text.starts_with("https://")
     }
 
     /// The value of `Authorization`, when the URL carries a user.
@@ -128,6 +133,7 @@ mod tests {
     fn trailing_slash_and_prefix() {
         assert_eq!(BaseUrl::parse("http://localhost:8080/").unwrap().as_str(), "http://localhost:8080");
         assert_eq!(BaseUrl::parse("http://host/muster/").unwrap().as_str(), "http://host/muster");
+        assert_eq!(BaseUrl::parse("HTTPS://host:8443/").unwrap().as_str(), "https://host:8443");
         let joined = BaseUrl::parse("http://host:1/m/").unwrap().join("/jobs?x=1").unwrap();
         assert_eq!(joined.to_string(), "http://host:1/m/jobs?x=1");
     }
@@ -142,15 +148,7 @@ mod tests {
 
     #[test]
     fn wrong_urls_are_refused_without_their_password() {
-        for wrong in [
-            "localhost:8080",
-            "ftp://host",
-            "https://host",
-            "http://",
-            "",
-            "http://u:secret@:80",
-            "http://h/?q",
-        ] {
+        for wrong in ["localhost:8080", "ftp://host", "http://", "", "http://u:secret@:80", "http://h/?q"] {
             let error = BaseUrl::parse(wrong).expect_err(wrong);
             assert!(!error.to_string().contains("secret"), "{error}");
         }

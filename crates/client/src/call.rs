@@ -10,9 +10,11 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
+use muster_tls::Trust;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bearer::WithToken;
 use crate::error::ClientError;
 use crate::http_transport::HttpTransport;
 use crate::transport::{Body, Transport};
@@ -100,9 +102,15 @@ impl Client {
         Self { transport: Arc::new(transport) }
     }
 
-    /// A client of the scheduler at this URL.
+    /// A client of the scheduler at this URL. One with `https` is believed when an authority of this machine vouches for
+    /// it.
     pub fn http(url: &str) -> Result<Self, ClientError> {
-        Ok(Self::new(HttpTransport::new(url)?))
+        Self::connect(url, &Trust::default())
+    }
+
+    /// A client of the scheduler at this URL, with more authorities or a pinned certificate.
+    pub fn connect(url: &str, trust: &Trust) -> Result<Self, ClientError> {
+        Ok(Self::new(HttpTransport::new(url, trust)?))
     }
 
     /// Where the scheduler is, without credentials.
@@ -115,6 +123,17 @@ impl Client {
         let path = call.path.clone();
         let (status, bytes) = self.whole(call).await?;
         if status.is_success() { decode(&path, &bytes) } else { Err(refused(status, &bytes)) }
+    }
+
+    /// Sends a request whose good answer says nothing more.
+    pub(crate) async fn accepted(&self, call: Call) -> Result<(), ClientError> {
+        let (status, bytes) = self.whole(call).await?;
+        if status.is_success() { Ok(()) } else { Err(refused(status, &bytes)) }
+    }
+
+    /// The same client, showing a token with every request.
+    pub fn with_token(self, token: &str) -> Result<Self, ClientError> {
+        Ok(Self { transport: Arc::new(WithToken::new(self.transport, token)?) })
     }
 
     /// Sends a request and reads the whole answer, whatever its status.

@@ -1,4 +1,7 @@
-//! HTTP/1.1 over TCP, with kept-alive connections and without Nagle's delay.
+//! HTTP/1.1 over TCP or TLS, with kept-alive connections and without Nagle's delay.
+//!
+//! Guarantee: nothing is sent over `https` before the certificate of the scheduler was found good, and nothing in clear
+//! text where a certificate is pinned.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,13 +10,15 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use muster_tls::{Trust, untrusted};
 
 use crate::base_url::BaseUrl;
 use crate::error::ClientError;
-use crate::transport::{Transport, TransportFuture};
+use crate::transport::{BoxError, Transport, TransportFuture};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
@@ -23,7 +28,12 @@ const POOL_IDLE: Duration = Duration::from_secs(30);
 /// The transport to a scheduler in another process.
 pub struct HttpTransport {
     base: BaseUrl,
-    pool: Pool<HttpConnector, Full<Bytes>>,
+    pool: Connections,
+}
+
+enum Connections {
+    Plain(Pool<HttpConnector, Full<Bytes>>),
+    Secure(Pool<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
 impl fmt::Debug for HttpTransport {
@@ -33,17 +43,27 @@ impl fmt::Debug for HttpTransport {
 }
 
 impl HttpTransport {
-    /// Takes the URL of the scheduler; connects when the first request is sent.
-    pub fn new(url: &str) -> Result<Self, ClientError> {
+    /// Takes the URL of the scheduler and whom to believe, and reads the certificates that takes; connects when the
+    /// first request is sent.
+    pub fn new(url: &str, trust: &Trust) -> Result<Self, ClientError> {
         let base = BaseUrl::parse(url)?;
         let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_keepalive(Some(TCP_KEEPALIVE));
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .build(connector);
+        let mut builder = Pool::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE);
+        let pool = if base.is_secure() {
+            let config = trust.client_config().map_err(ClientError::Certificates)?;
+            let https = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
+            Connections::Secure(builder.build(https.wrap_connector(connector)))
+        } else if trust.fingerprint.is_some() {
+            let why = "a certificate is pinned (--tls-fingerprint), which needs https://";
+            return Err(ClientError::InvalidUrl { url: base.as_str().to_owned(), why });
+        } else {
+            Connections::Plain(builder.build(connector))
+        };
         Ok(Self { base, pool })
     }
 }
@@ -63,17 +83,28 @@ impl Transport for HttpTransport {
         if let Some(value) = self.base.authorization() {
             parts.headers.entry(AUTHORIZATION).or_insert_with(|| value.clone());
         }
-        let answer = self.pool.request(Request::from_parts(parts, Full::new(body)));
+        let request = Request::from_parts(parts, Full::new(body));
+        let answer = match &self.pool {
+            Connections::Plain(pool) => pool.request(request),
+            Connections::Secure(pool) => pool.request(request),
+        };
         Box::pin(async move {
             match answer.await {
                 Ok(response) => Ok(boxed(response)),
-                Err(source) => Err(ClientError::Unreachable { url, source: source.into() }),
+                Err(source) => Err(failure(url, source.into())),
             }
         })
     }
 
     fn url(&self) -> &str {
         self.base.as_str()
+    }
+}
+
+fn failure(url: String, source: BoxError) -> ClientError {
+    match untrusted(source.as_ref()) {
+        Some(problem) => ClientError::Untrusted { url, problem: problem.clone() },
+        None => ClientError::Unreachable { url, source },
     }
 }
 

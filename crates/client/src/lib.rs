@@ -6,7 +6,9 @@
 //!
 //! One file per resource holds the calls on it.
 
+mod accounts;
 mod base_url;
+mod bearer;
 mod call;
 mod checkpoints;
 mod control;
@@ -20,6 +22,7 @@ mod log_stream;
 mod logs;
 mod output;
 mod queues;
+mod secrets;
 mod service_transport;
 mod sets;
 mod system;
@@ -38,6 +41,7 @@ pub use http_transport::HttpTransport;
 pub use jobs::{JobFilter, JobPage, status_name};
 pub use log_stream::{LogItem, LogQuery, LogReader, base64};
 pub use logs::{LogAppend, LogChunk, LogTick};
+pub use muster_tls::{Fingerprint, InvalidFingerprint, Trust, Untrusted};
 pub use output::{OutputQuery, OutputReader};
 pub use service_transport::ServiceTransport;
 pub use sets::{PipelineFile, SetPage};

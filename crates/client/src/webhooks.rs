@@ -63,8 +63,7 @@ impl Client {
 
     /// Removes a webhook and its dead letters.
     pub async fn delete_webhook(&self, id: &str) -> Result<(), ClientError> {
-        let (status, body) = self.whole(Call::new(Method::DELETE, path(id))).await?;
-        if status.is_success() { Ok(()) } else { Err(refused(status, &body)) }
+        self.accepted(Call::new(Method::DELETE, path(id))).await
     }
 
     /// Has a test delivery sent and tells what came back.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use muster_protocol::{Concurrency, DependencyRule, IfUnmet, Resources, Retry, SubmitRequest, Unique};
+use muster_protocol::{
+    Concurrency, DependencyRule, IfUnmet, Resources, Retry, SecretWish, SubmitRequest, Unique,
+};
 
 use crate::mistake::Mistakes;
 use crate::nested;
@@ -15,8 +17,9 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 34] = [
+pub(crate) const SHARED: [&str; 35] = [
     "env",
+    "secrets",
     "working_dir",
     "cpus",
     "memory",
@@ -70,6 +73,7 @@ pub(crate) struct Fields {
     concurrency: Option<Concurrency>,
     unique: Option<Unique>,
     if_unmet: Option<IfUnmet>,
+    secrets: Option<Vec<SecretWish>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -155,6 +159,7 @@ impl Fields {
         match key {
             "env" => self.env = values::variables(value, key, mistakes).unwrap_or_default(),
             "tags" => self.tags = tags(value, mistakes),
+            "secrets" => self.secrets = nested::secrets(value, mistakes),
             "exclusive" => self.exclusive = values::boolean(value, key, mistakes),
             "backoff" => self.backoff = nested::backoff(value, mistakes),
             "retry_on" => self.retry_on = nested::retry_on(value, mistakes),
@@ -232,6 +237,7 @@ impl Fields {
             concurrency,
             unique: self.unique.or_else(|| defaults.unique.clone()),
             if_unmet: self.if_unmet.or(defaults.if_unmet),
+            secrets: self.secrets.or_else(|| defaults.secrets.clone()),
         }
     }
 
@@ -256,6 +262,7 @@ impl Fields {
             concurrency: self.concurrency,
             unique: self.unique,
             if_unmet: self.if_unmet,
+            secrets: self.secrets.unwrap_or_default(),
             ..self.request
         }
     }

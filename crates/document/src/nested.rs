@@ -2,7 +2,8 @@
 //! words of the fields that know a few.
 
 use muster_protocol::{
-    Concurrency, DependencyRule, IfUnmet, LaunchMode, OnConflict, OnPreemptExit0, Retry, SignalScope, Unique,
+    Concurrency, DependencyRule, IfUnmet, LaunchMode, OnConflict, OnPreemptExit0, Retry, SecretUse,
+    SecretWish, SignalScope, Unique,
 };
 
 use crate::mistake::{Mistakes, Position};
@@ -121,6 +122,31 @@ pub(crate) fn unique(node: &Node, mistakes: &mut Mistakes) -> Option<Unique> {
     }
     let key = required(key, node.at, "unique needs a key, such as {key: nightly}", mistakes)?;
     Some(Unique { key, on_conflict: on_conflict? })
+}
+
+/// Names of secrets, or mappings that say how each is handed over.
+pub(crate) fn secrets(node: &Node, mistakes: &mut Mistakes) -> Option<Vec<SecretWish>> {
+    values::list_of(node, "secrets", mistakes, secret)
+}
+
+fn secret(node: &Node, mistakes: &mut Mistakes) -> Option<SecretWish> {
+    let Content::Mapping(entries) = &node.content else {
+        return values::name(node, "an element of secrets", mistakes).map(SecretWish::Name);
+    };
+    let (mut name, mut file, mut variable) = (None, Some(false), None);
+    for entry in entries {
+        match entry.key.as_str() {
+            "name" => name = Some(values::name(&entry.value, "name", mistakes)?),
+            "file" => file = values::boolean(&entry.value, "file", mistakes),
+            "as" => variable = Some(values::name(&entry.value, "as", mistakes)?),
+            other => {
+                mistakes.unknown_key(entry.at, other, "an element of secrets", &["name", "file", "as"]);
+            }
+        }
+    }
+    let message = "an element of secrets must have a name, such as {name: db, file: true}";
+    let name = required(name, node.at, message, mistakes)?;
+    Some(SecretWish::Use(SecretUse { name, file: file?, variable }))
 }
 
 fn required<T>(value: Option<T>, at: Position, message: &str, mistakes: &mut Mistakes) -> Option<T> {

@@ -449,3 +449,16 @@ fn hostile_texts_are_refused_within_bounds() {
     let keys = lines(0..100_000, |key| format!("k{key}: 1"));
     assert_eq!(mistakes(&keys).len(), 100);
 }
+
+#[test]
+fn secrets_are_names_or_mappings_and_a_step_replaces_the_defaults() {
+    use muster_protocol::{SecretUse, SecretWish};
+    let text = "defaults: {secrets: [HF_TOKEN]}\nsteps:\n  - {name: a, run: x}\n  - {name: b, run: x, secrets: [{name: db, file: true, as: DB}]}";
+    let document = parse(text, &BTreeMap::new()).unwrap();
+    assert_eq!(document.steps[0].job.secrets, [SecretWish::Name("HF_TOKEN".into())]);
+    let wanted = SecretUse { name: "db".into(), file: true, variable: Some("DB".into()) };
+    assert_eq!(document.steps[1].job.secrets, [SecretWish::Use(wanted)]);
+    wrong_field("secrets: x", 14, &["a list such as"]);
+    wrong_field("secrets: [{name: x, fil: true}]", 25, &["did you mean file?"]);
+    wrong_field("secrets: [{file: true}]", 15, &["must have a name"]);
+}

@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use crate::ids::{JobId, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, QueueName, WorkerId};
 
 /// Who sends a request, as far as that is proven.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,15 +17,27 @@ pub enum Principal {
     /// Nobody that the scheduler knows.
     Stranger(Unproven),
     /// A person or program with an account.
-    User { name: String, role: UserRole },
+    User {
+        name: String,
+        role: UserRole,
+        /// The queues that it may submit to; `None` means all.
+        queues: Option<Vec<QueueName>>,
+    },
     /// The agent on a machine.
-    Worker(WorkerId),
+    Worker {
+        id: WorkerId,
+        /// The tags that it may have; `None` means all.
+        tags: Option<Vec<String>>,
+    },
+    /// A machine that may become a worker.
+    Joiner,
     /// A running job that speaks for itself.
     Job(JobId),
 }
 
 /// What an account is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UserRole {
     /// Sees jobs, queues and workers.
     Viewer,
@@ -35,6 +49,19 @@ pub enum UserRole {
     Admin,
 }
 
+impl UserRole {
+    pub const ALL: [Self; 4] = [Self::Viewer, Self::User, Self::Operator, Self::Admin];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::User => "user",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// Why a caller is a stranger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
@@ -42,6 +69,8 @@ pub enum Unproven {
     OtherUser { caller: u32, scheduler: u32 },
     /// The machine does not tell whose connection it is.
     OwnerUnknown { scheduler: u32 },
+    /// The caller shows nothing, where something must be shown.
+    NoCredential,
 }
 
 /// What a route does. Each route has one.
@@ -75,6 +104,20 @@ pub enum Action {
     ChangeWorkers,
     ReadWebhooks,
     ChangeWebhooks,
+    /// Log in, log out, ask who one is.
+    UseAccount,
+    /// Tokens: a user has its own.
+    ManageTokens,
+    ManageAccounts,
+    /// Join tokens and the keys of workers.
+    ManageKeys,
+    /// Exchange a join token for the key of a worker.
+    Join,
+    ReadAudit,
+    /// Names of secrets, whose they are, and the public keys of the fleet. Values are not known to the scheduler.
+    ReadSecrets,
+    /// Store, replace and remove secrets; which of them, `secrets::may_change` says.
+    ChangeSecrets,
 }
 
 /// What a request is about, as far as it is known.
@@ -124,9 +167,10 @@ enum Column {
     Admin,
     Worker,
     Job,
+    Joiner,
 }
 
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 9;
 
 /// The table. Its columns are aligned by hand, so that it reads as one.
 #[rustfmt::skip]
@@ -134,27 +178,40 @@ const COLUMNS: usize = 8;
 const fn row(action: Action) -> [Right; COLUMNS] {
     use Right::{All, Nothing as No, Own};
     match action {
-        //                         local  stranger  viewer  user  operator  admin  worker  job
-        Action::ReadHealth     => [All,   No,       All,    All,  All,      All,   All,    All],
-        Action::ReadMetrics    => [All,   No,       All,    All,  All,      All,   No,     No],
-        Action::ReadCluster    => [All,   No,       All,    All,  All,      All,   No,     No],
-        Action::ReadJobs       => [All,   No,       All,    All,  All,      All,   Own,    Own],
-        Action::ReadEvents     => [All,   No,       All,    All,  All,      All,   No,     No],
-        Action::ReadOutput     => [All,   No,       All,    All,  All,      All,   Own,    Own],
-        Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own],
-        Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No],
-        Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No],
-        Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No],
-        Action::ReportJobs     => [All,   No,       No,     No,   No,       No,    Own,    No],
-        Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own],
-        Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own],
-        Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No],
-        Action::ChangeQueues   => [All,   No,       No,     No,   All,      All,   No,     No],
-        Action::ReadWorkers    => [All,   No,       All,    All,  All,      All,   No,     No],
-        Action::ChangeWorkers  => [All,   No,       No,     No,   All,      All,   No,     No],
-        Action::ReadWebhooks   => [All,   No,       No,     No,   All,      All,   No,     No],
-        Action::ChangeWebhooks => [All,   No,       No,     No,   All,      All,   No,     No],
+        //                         local  stranger  viewer  user  operator  admin  worker  job  joiner
+        Action::ReadHealth     => [All,   All,      All,    All,  All,      All,   All,    All, All],
+        Action::ReadMetrics    => [All,   No,       All,    All,  All,      All,   No,     No,  No],
+        Action::ReadCluster    => [All,   No,       All,    All,  All,      All,   No,     No,  No],
+        Action::ReadJobs       => [All,   No,       All,    All,  All,      All,   Own,    Own, No],
+        Action::ReadEvents     => [All,   No,       All,    All,  All,      All,   No,     No,  No],
+        Action::ReadOutput     => [All,   No,       All,    All,  All,      All,   Own,    Own, No],
+        Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own, No],
+        Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No,  No],
+        Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No,  No],
+        Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No,  No],
+        Action::ReportJobs     => [All,   No,       No,     No,   No,       No,    Own,    No,  No],
+        Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own, No],
+        Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own, No],
+        Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No,  No],
+        Action::ChangeQueues   => [All,   No,       No,     No,   All,      All,   No,     No,  No],
+        Action::ReadWorkers    => [All,   No,       All,    All,  All,      All,   No,     No,  No],
+        Action::ChangeWorkers  => [All,   No,       No,     No,   All,      All,   No,     No,  No],
+        Action::ReadWebhooks   => [All,   No,       No,     No,   All,      All,   No,     No,  No],
+        Action::ChangeWebhooks => [All,   No,       No,     No,   All,      All,   No,     No,  No],
+        Action::UseAccount     => [All,   All,      All,    All,  All,      All,   All,    No,  No],
+        Action::ManageTokens   => [All,   No,       Own,    Own,  Own,      All,   No,     No,  No],
+        Action::ManageAccounts => [All,   No,       No,     No,   No,       All,   No,     No,  No],
+        Action::ManageKeys     => [All,   No,       No,     No,   All,      All,   No,     No,  No],
+        Action::Join           => [All,   No,       No,     No,   No,       No,    No,     No,  All],
+        Action::ReadAudit      => [All,   No,       No,     No,   No,       All,   No,     No,  No],
+        Action::ReadSecrets    => [All,   No,       No,     All,  All,      All,   No,     No,  No],
+        Action::ChangeSecrets  => [All,   No,       No,     All,  All,      All,   No,     No,  No],
     }
+}
+
+/// Whether it depends on whose the object is.
+pub fn depends_on_owner(principal: &Principal, action: Action) -> bool {
+    row(action)[principal.column() as usize] == Right::Own
 }
 
 /// Whether `principal` may do `action` with `object`.
@@ -179,16 +236,22 @@ impl Principal {
             Self::User { role: UserRole::User, .. } => Column::User,
             Self::User { role: UserRole::Operator, .. } => Column::Operator,
             Self::User { role: UserRole::Admin, .. } => Column::Admin,
-            Self::Worker(_) => Column::Worker,
+            Self::Worker { .. } => Column::Worker,
             Self::Job(_) => Column::Job,
+            Self::Joiner => Column::Joiner,
         }
+    }
+
+    /// Whether it may submit in the name of another user.
+    pub const fn may_speak_for_others(&self) -> bool {
+        matches!(self, Self::Local | Self::User { role: UserRole::Operator | UserRole::Admin, .. })
     }
 
     fn owns(&self, object: &Object<'_>) -> bool {
         match self {
-            Self::Local | Self::Stranger(_) => false,
+            Self::Local | Self::Stranger(_) | Self::Joiner => false,
             Self::User { name, .. } => object.owner == Some(name),
-            Self::Worker(id) => object.worker == Some(id),
+            Self::Worker { id, .. } => object.worker == Some(id),
             Self::Job(id) => object.job == Some(*id),
         }
     }
@@ -205,6 +268,7 @@ impl Column {
             Self::Admin => "admin",
             Self::Worker => "worker",
             Self::Job => "job",
+            Self::Joiner => "join token",
         }
     }
 }
@@ -221,6 +285,9 @@ impl fmt::Display for Unproven {
                 f,
                 "this scheduler serves the user who started it (uid {scheduler}) and root, and the machine does not tell \
                  whose connection this is; start the scheduler with --loopback any to serve every user of this machine"
+            ),
+            Self::NoCredential => f.write_str(
+                "this scheduler must know who asks: log in with `muster login`, or send a token as `Authorization: Bearer ...`",
             ),
         }
     }
@@ -248,6 +315,14 @@ impl fmt::Display for Action {
             Self::ChangeWorkers => "change workers",
             Self::ReadWebhooks => "read webhooks",
             Self::ChangeWebhooks => "change webhooks",
+            Self::UseAccount => "log in",
+            Self::ManageTokens => "manage tokens",
+            Self::ManageAccounts => "manage accounts",
+            Self::ManageKeys => "manage join tokens and the keys of workers",
+            Self::Join => "join as a worker",
+            Self::ReadAudit => "read the audit log",
+            Self::ReadSecrets => "read the names of secrets",
+            Self::ChangeSecrets => "change secrets",
         })
     }
 }

@@ -3,32 +3,38 @@
 use super::*;
 
 /// `+` always, `o` with its own only, `.` never; in the order of [`callers`].
-const EXPECTED: [(Action, &str); 19] = [
-    (Action::ReadHealth, "+ . + + + + + +"),
-    (Action::ReadMetrics, "+ . + + + + . ."),
-    (Action::ReadCluster, "+ . + + + + . ."),
-    (Action::ReadJobs, "+ . + + + + o o"),
-    (Action::ReadEvents, "+ . + + + + . ."),
-    (Action::ReadOutput, "+ . + + + + o o"),
-    (Action::ReadCheckpoint, "+ . . o + + o o"),
-    (Action::SubmitJobs, "+ . . + + + . ."),
-    (Action::ChangeJobs, "+ . . o + + . ."),
-    (Action::ClaimJobs, "+ . . . . . o ."),
-    (Action::ReportJobs, "+ . . . . . o ."),
-    (Action::SaveCheckpoint, "+ . . . . . o o"),
-    (Action::ReadNotice, "+ . . . . . . o"),
-    (Action::ReadQueues, "+ . + + + + . ."),
-    (Action::ChangeQueues, "+ . . . + + . ."),
-    (Action::ReadWorkers, "+ . + + + + . ."),
-    (Action::ChangeWorkers, "+ . . . + + . ."),
-    (Action::ReadWebhooks, "+ . . . + + . ."),
-    (Action::ChangeWebhooks, "+ . . . + + . ."),
+const EXPECTED: [(Action, &str); 25] = [
+    (Action::ReadHealth, "+ + + + + + + + +"),
+    (Action::ReadMetrics, "+ . + + + + . . ."),
+    (Action::ReadCluster, "+ . + + + + . . ."),
+    (Action::ReadJobs, "+ . + + + + o o ."),
+    (Action::ReadEvents, "+ . + + + + . . ."),
+    (Action::ReadOutput, "+ . + + + + o o ."),
+    (Action::ReadCheckpoint, "+ . . o + + o o ."),
+    (Action::SubmitJobs, "+ . . + + + . . ."),
+    (Action::ChangeJobs, "+ . . o + + . . ."),
+    (Action::ClaimJobs, "+ . . . . . o . ."),
+    (Action::ReportJobs, "+ . . . . . o . ."),
+    (Action::SaveCheckpoint, "+ . . . . . o o ."),
+    (Action::ReadNotice, "+ . . . . . . o ."),
+    (Action::ReadQueues, "+ . + + + + . . ."),
+    (Action::ChangeQueues, "+ . . . + + . . ."),
+    (Action::ReadWorkers, "+ . + + + + . . ."),
+    (Action::ChangeWorkers, "+ . . . + + . . ."),
+    (Action::ReadWebhooks, "+ . . . + + . . ."),
+    (Action::ChangeWebhooks, "+ . . . + + . . ."),
+    (Action::UseAccount, "+ + + + + + + . ."),
+    (Action::ManageTokens, "+ . o o o + . . ."),
+    (Action::ManageAccounts, "+ . . . . + . . ."),
+    (Action::ManageKeys, "+ . . . + + . . ."),
+    (Action::Join, "+ . . . . . . . +"),
+    (Action::ReadAudit, "+ . . . . + . . ."),
 ];
 
 const OTHER_USER: Unproven = Unproven::OtherUser { caller: 1001, scheduler: 1000 };
 
 fn callers() -> [Principal; COLUMNS] {
-    let user = |role| Principal::User { name: "ann".to_owned(), role };
+    let user = |role| Principal::User { name: "ann".to_owned(), role, queues: None };
     [
         Principal::Local,
         Principal::Stranger(OTHER_USER),
@@ -36,8 +42,9 @@ fn callers() -> [Principal; COLUMNS] {
         user(UserRole::User),
         user(UserRole::Operator),
         user(UserRole::Admin),
-        Principal::Worker(WorkerId::new("w1")),
+        Principal::Worker { id: WorkerId::new("w1"), tags: None },
         Principal::Job(JobId::from_random([1; 16])),
+        Principal::Joiner,
     ]
 }
 
@@ -64,7 +71,7 @@ fn every_cell_is_as_stated() {
         }
     }
     // The list above has no gaps and no action twice: it is as long as the enum, in its order.
-    assert_eq!(cells, (Action::ChangeWebhooks as usize + 1) * COLUMNS);
+    assert_eq!(cells, (Action::ReadAudit as usize + 1) * COLUMNS);
     for (place, (action, _)) in EXPECTED.iter().enumerate() {
         assert_eq!(*action as usize, place, "{action:?}");
     }
@@ -75,7 +82,7 @@ fn a_refusal_says_why_and_what_to_do() {
     let [_, stranger, viewer, user, ..] = callers();
     let why =
         |principal, action| may(principal, action, &Object::UNKNOWN).map_err(|denied| denied.to_string());
-    let refused = why(&stranger, Action::ReadHealth).unwrap_err();
+    let refused = why(&stranger, Action::ReadJobs).unwrap_err();
     assert!(refused.contains("uid 1000") && refused.contains("uid 1001"), "{refused}");
     assert!(refused.contains("--loopback any"), "{refused}");
     let unknown = Principal::Stranger(Unproven::OwnerUnknown { scheduler: 1000 });

@@ -76,6 +76,11 @@ macro_rules! prefixed_id {
 prefixed_id!(JobId, "job-", "A job, written `job-<uuid>`.");
 prefixed_id!(SetId, "set-", "A pipeline or an array, written `set-<uuid>`.");
 prefixed_id!(WebhookId, "hook-", "A webhook, written `hook-<uuid>`.");
+prefixed_id!(
+    CredentialId,
+    "cred-",
+    "A token, a session, a join token or the key of a worker, written `cred-<uuid>`."
+);
 prefixed_id!(GangId, "gang-", "A gang, written `gang-<uuid>`.");
 
 /// A text that is not an id of the expected kind.

@@ -47,6 +47,8 @@ pub enum ReportKind {
     Finished,
     /// Nobody knows how the attempt ended; its process is gone.
     Lost,
+    /// There never was a process, and another attempt would end the same way.
+    Refused,
 }
 
 /// The lease that ended last, and the report that ended it. Lets a repeated report be told from a

@@ -4,6 +4,7 @@
 //! [`lifecycle::transition`]; every refusal is a typed [`Rejection`].
 
 pub mod access;
+pub mod account;
 pub mod amounts;
 pub mod dependency;
 pub mod devices;
@@ -31,6 +32,7 @@ mod repeat;
 pub mod resources;
 pub mod retry;
 pub mod rule;
+pub mod secrets;
 pub mod set;
 pub mod signal;
 pub mod spec;
@@ -41,6 +43,7 @@ pub mod webhook;
 pub mod worker;
 pub mod worker_class;
 
+pub use account::{Account, AccountChange, Actor, Bearer, Credential, Deed, Worthless};
 pub use amounts::{Amounts, Quantity};
 pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};
@@ -50,7 +53,7 @@ pub use gang_domains::GangDomains;
 pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
 pub use history::{RunTimes, Series};
-pub use ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
+pub use ids::{CredentialId, GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round, Strays};
 pub use kept_room::{Entrant, KeptRoom, PoolAt, Turn, Unit};
 pub use leadership::{Bid, LeaderLease, LeaderTerm, Role};
@@ -66,6 +69,7 @@ pub use rejection::Rejection;
 pub use repeat::differences;
 pub use resources::{Dimension, Requirement, Resources, Shortfall};
 pub use rule::{Ended, IfUnmet, Needs, Rule, Tally, Verdict};
+pub use secrets::{SealedBox, SealedSecret, SealingKey, SecretDenied, SecretUse};
 pub use set::{JobSet, SetKind, StepOutline};
 pub use spec::{
     Concurrency, GangMembership, JobSpec, Launch, LaunchMode, OnDisconnect, Program, Shape, ShapeId,

@@ -1,6 +1,7 @@
 //! Every "no" of the rules, typed. The API maps each to one status and one stable code.
 
-use crate::ids::{GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
+use crate::account::Worthless;
+use crate::ids::{CredentialId, GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
 use crate::phase::Status;
 
 /// Why a command was refused. A refused command has changed nothing.
@@ -81,6 +82,29 @@ pub enum Rejection {
     WebhookNotFound { id: WebhookId },
     #[error("there are {limit} webhooks already, which is the most: remove one first")]
     TooManyWebhooks { limit: usize },
+    #[error("there is no secret {name:?}")]
+    SecretNotFound { name: String },
+    #[error(
+        "the secret {name:?} is at version {current}, so that version {} follows, not {given}: somebody may have changed it just now",
+        current + 1
+    )]
+    SecretVersion { name: String, given: u64, current: u64 },
+    #[error("there are {limit} secrets already, which is the most: remove one first")]
+    TooManySecrets { limit: usize },
+    #[error("user {name} exists already")]
+    AccountExists { name: String },
+    #[error("user {name} does not exist")]
+    AccountNotFound { name: String },
+    #[error("{name} is the last admin: make another one first")]
+    LastAdmin { name: String },
+    #[error("credential {id} does not exist")]
+    CredentialNotFound { id: CredentialId },
+    #[error("there are {limit} {kind} credentials already, which is the most: revoke some first")]
+    TooManyCredentials { kind: &'static str, limit: usize },
+    #[error("the join token cannot be used: {cause}")]
+    CannotJoin { cause: Worthless },
+    #[error("worker {worker} has a key already: revoke it first, or choose another id for this worker")]
+    WorkerHasKey { worker: WorkerId },
     #[error("the {role} is led by another scheduler: term {given} is over, it is now {current}")]
     LeadershipLost { role: &'static str, given: u64, current: u64 },
     #[error("another job of the batch was refused, so none was taken: {cause}")]

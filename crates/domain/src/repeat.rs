@@ -37,6 +37,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         user,
         fixed,
         on_disconnect,
+        secrets,
     } = again;
     let fields = [
         ("command", *program != first.program),
@@ -63,6 +64,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("user", *user != first.user),
         ("preemptible", *fixed != first.fixed),
         ("on_disconnect", *on_disconnect != first.on_disconnect),
+        ("secrets", *secrets != first.secrets),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
 }

@@ -19,6 +19,8 @@ pub enum Cause {
     Exit(Exit),
     WorkerLost,
     Timeout,
+    /// The worker could not start it, and no other attempt would be different.
+    Refused,
 }
 
 /// How the delay between attempts grows. All zero: no delay.
@@ -86,6 +88,7 @@ impl RetryOn {
         match cause {
             Cause::WorkerLost => self.lost,
             Cause::Timeout => self.timeout,
+            Cause::Refused => false,
             Cause::Exit(Exit { signal: Some(signal), .. }) => listed(&self.signals, signal),
             Cause::Exit(Exit { code: Some(code), .. }) => listed(&self.exit_codes, code),
             Cause::Exit(Exit { code: None, signal: None }) => true,

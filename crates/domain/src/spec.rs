@@ -9,6 +9,7 @@ use crate::ids::{GangId, JobId, QueueName};
 use crate::resources::{Requirement, Resources};
 use crate::retry::RetryPolicy;
 use crate::rule::{IfUnmet, Rule};
+use crate::secrets::SecretUse;
 use crate::time::{Span, Timestamp};
 use crate::topology::Topology;
 
@@ -187,6 +188,9 @@ pub struct JobSpec {
     /// The scheduler's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<OnDisconnect>,
+    /// What it gets of secrets: names, never values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretUse>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -232,6 +236,7 @@ impl JobSpec {
             user: None,
             fixed: false,
             on_disconnect: None,
+            secrets: Vec::new(),
         }
     }
 

@@ -80,7 +80,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         message: None,
         outputs: None,
     };
-    match kind % 17 {
+    match kind % 18 {
         0 => report(ReportKind::Done),
         1 | 2 => report(ReportKind::Failed),
         3 => report(ReportKind::Released),
@@ -94,6 +94,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         14..=16 => Trigger::Prepared { caller },
         11 if kind > 200 => Trigger::Cancel { message: None },
         13 => report(ReportKind::Lost),
+        17 => report(ReportKind::Refused),
         _ => Trigger::Preempt { message: None, in_favour_of: None },
     }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
+use muster_client::Fingerprint;
 use muster_logging::LogFormat;
 use muster_protocol::Gpu;
 use muster_worker_agent::{GpuOffer, parse_gpu};
@@ -18,12 +19,22 @@ pub(crate) struct Args {
     /// [default: `http://localhost:8080`]
     #[arg(long, env = "MUSTER_SCHEDULER_URL", value_name = "URL", hide_env_values = true)]
     pub(crate) scheduler: Option<String>,
+    /// CA certificates, in PEM, that are trusted beside those of the system
+    #[arg(long, env = "MUSTER_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The only certificate that is accepted from the scheduler, such as sha256:5f0c...; the scheduler logs it
+    #[arg(long, env = "MUSTER_TLS_FINGERPRINT", value_name = "SHA256")]
+    pub(crate) tls_fingerprint: Option<Fingerprint>,
     /// How many jobs run at once [default: the number of cores]
     #[arg(long, env = "MUSTER_WORKERS", value_name = "N")]
     pub(crate) workers: Option<u32>,
     /// Name of this worker [default: made up once and kept in the data directory]
     #[arg(long, env = "MUSTER_WORKER_ID", value_name = "ID")]
     pub(crate) worker_id: Option<String>,
+    /// File with a join token (`muster join-token create`), which is exchanged for a key of this worker at its first start;
+    /// the variable `MUSTER_JOIN_TOKEN` may hold the token itself
+    #[arg(long, env = "MUSTER_JOIN_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) join_token_file: Option<PathBuf>,
     /// Host under which the tasks of a gang reach those on this machine; with :PORT all of them use that port
     /// [default: the address from which this machine reaches the scheduler]
     #[arg(long, env = "MUSTER_EXEC_ADDR", value_name = "HOST[:PORT]")]
@@ -99,6 +110,46 @@ pub(crate) struct Args {
     /// How jobs are run
     #[arg(long, value_enum, hide = true, default_value_t)]
     pub(crate) executor: ExecutorArg,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What else the program does; without any it runs jobs.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Command {
+    /// Make and list the private keys that open the secrets of jobs
+    Keys(KeysArgs),
+}
+
+const KEY_EXAMPLES: &str = "\
+Examples:
+  muster-worker keys new                       make one more key for this worker
+  muster-worker keys new --file fleet.key      make a key to copy to several workers
+  muster-worker --data-dir DIR keys ls         list the keys of the worker of DIR
+
+A key belongs into DIR/secret-keys, in a file whose name ends in .key and that only
+its owner can read. The worker reads its keys when it starts; its jobs survive a
+restart. A worker without a key makes one at its first start.";
+
+/// `muster-worker keys`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true, after_help = KEY_EXAMPLES)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    pub(crate) action: KeysAction,
+}
+
+/// What can be done with keys.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum KeysAction {
+    /// Make a private key and print its id and the public key
+    New {
+        /// Where to write the private key [default: a file in the data directory]
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// List the keys of this worker: id, public key and file
+    Ls,
 }
 
 /// The executors; only measurements want another than the first.

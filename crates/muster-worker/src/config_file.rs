@@ -21,8 +21,11 @@ struct ConfigFile {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct WorkerSection {
     pub(crate) scheduler: Option<String>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) tls_fingerprint: Option<String>,
     pub(crate) workers: Option<u32>,
     pub(crate) worker_id: Option<String>,
+    pub(crate) join_token_file: Option<PathBuf>,
     pub(crate) exec_addr: Option<String>,
     pub(crate) vram_mb: Option<u64>,
     pub(crate) memory_mb: Option<u64>,

@@ -6,6 +6,7 @@
 mod args;
 mod config_file;
 mod duration;
+mod keys;
 #[cfg(test)]
 mod reference_tests;
 mod settings;
@@ -17,7 +18,7 @@ use muster_client::Client;
 use muster_logging::{LogSettings, LogTarget};
 use muster_worker_agent::{keep_private, keeper, run, shutdown_on_signals};
 
-use args::Args;
+use args::{Args, Command};
 use settings::Settings;
 
 fn main() -> ExitCode {
@@ -27,6 +28,12 @@ fn main() -> ExitCode {
     let job_umask = keep_private();
     // Reports usage errors itself, with exit code 2.
     let args = Args::parse();
+    if let Some(Command::Keys(keys)) = &args.command {
+        return match settings::key_data_dir(&args) {
+            Ok(data_dir) => keys::run(&keys.action, &data_dir),
+            Err(error) => wrong_configuration(&error),
+        };
+    }
     let mut settings = match Settings::resolve(args) {
         Ok(settings) => settings,
         Err(error) => return wrong_configuration(&error),
@@ -50,7 +57,7 @@ fn wrong_configuration(error: &anyhow::Error) -> ExitCode {
 
 /// One thread is enough for an agent that only waits, and spares the wake-ups between threads.
 fn serve(settings: Settings) -> anyhow::Result<ExitCode> {
-    let client = Client::http(&settings.scheduler)?;
+    let client = Client::connect(&settings.scheduler, &settings.trust)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let shutdown = shutdown_on_signals()?;

@@ -12,7 +12,10 @@ const INTRODUCTION: &str = "\
 A setting is taken from its flag, else from its environment variable, else from the section `[worker]` of
 `muster.toml`, else it has its default. In the file it has the long name of its flag; `tags`, `pass-env` are
 lists, `counters` is a table. Exit codes: 0 after an orderly end, 1 when the worker could not run or had to
-stop jobs, 2 for a wrong configuration.";
+stop jobs, 2 for a wrong configuration.
+
+`muster-worker keys new [--file FILE]` makes a private key that opens the secrets of jobs and prints its id and the public key;
+`muster-worker keys ls` lists the keys of the worker (`docs/guides/secrets.md`).";
 
 #[test]
 fn the_reference_page_is_up_to_date() {

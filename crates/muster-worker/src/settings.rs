@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use muster_client::BaseUrl;
+use muster_client::{BaseUrl, Trust};
 use muster_logging::LogFormat;
 use muster_protocol::Resources;
 use muster_worker_agent::{
-    DataDir, ExecutorKind, GpuOffer, Timing, WorkerConfig, WorkerError, discover, parse_gpu,
+    DataDir, ExecutorKind, GpuOffer, JoinToken, Timing, WorkerConfig, WorkerError, discover, parse_gpu,
 };
 
 use crate::args::{Args, ExecutorArg};
@@ -18,6 +18,7 @@ use crate::duration;
 const DEFAULT_SCHEDULER: &str = "http://localhost:8080";
 /// The data directories of workers that were given none.
 const DEFAULT_DATA: &str = "data";
+const DEFAULT_NAME: &str = "worker";
 /// How many workers share a current directory without being told where to keep their data.
 const MOST_DEFAULT_DIRECTORIES: u32 = 256;
 
@@ -25,6 +26,7 @@ const MOST_DEFAULT_DIRECTORIES: u32 = 256;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) scheduler: String,
+    pub(crate) trust: Trust,
     pub(crate) worker: WorkerConfig,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -48,10 +50,34 @@ impl Settings {
             }
             (None, None) => LogFormat::Auto,
         };
-        let worker = worker(args, file)?;
+        let trust = trust(&args, &file)?;
+        let mut worker = worker(args, file)?;
+        worker.job_trust = trust.clone();
         worker.validate()?;
-        Ok(Self { scheduler, worker, log, log_format })
+        Ok(Self { scheduler, trust, worker, log, log_format })
     }
+}
+
+/// The data directory whose keys are meant: that of a worker which may run, so that it is not taken.
+pub(crate) fn key_data_dir(args: &Args) -> anyhow::Result<PathBuf> {
+    let file = config_file::load(args.config.as_deref())?;
+    let worker_id = args.worker_id.clone().or(file.worker_id);
+    let named = args.data_dir.clone().or(file.data_dir);
+    let usual = || match &worker_id {
+        Some(id) => named_data_dir(id),
+        None => PathBuf::from(DEFAULT_DATA).join(DEFAULT_NAME),
+    };
+    Ok(named.unwrap_or_else(usual))
+}
+
+/// Whom the worker and its jobs believe at the URL of the scheduler.
+fn trust(args: &Args, file: &WorkerSection) -> anyhow::Result<Trust> {
+    let fingerprint = match (args.tls_fingerprint, &file.tls_fingerprint) {
+        (Some(given), _) => Some(given),
+        (None, Some(text)) => Some(text.parse().context("tls-fingerprint in the file is wrong")?),
+        (None, None) => None,
+    };
+    Ok(Trust { ca_file: args.ca_file.clone().or_else(|| file.ca_file.clone()), fingerprint })
 }
 
 fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
@@ -65,6 +91,7 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     };
     let mut config = WorkerConfig::new(data_dir);
     config.worker_id = worker_id;
+    config.join_token = join_token(args.join_token_file.or(file.join_token_file))?;
     config.slots = args.workers.or(file.workers).unwrap_or(config.slots);
     config.resources = resources;
     config.offer_gpus(&offer, vram_mb);
@@ -82,6 +109,17 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     };
     config.timing = timing;
     Ok(config)
+}
+
+/// The join token of the environment, or else of the file. It is no argument: others see the arguments of a process.
+fn join_token(file: Option<PathBuf>) -> anyhow::Result<Option<JoinToken>> {
+    let token = match (std::env::var("MUSTER_JOIN_TOKEN"), file) {
+        (Ok(token), _) => token,
+        (Err(_), Some(file)) => std::fs::read_to_string(&file)
+            .with_context(|| format!("the join token cannot be read from {}", file.display()))?,
+        (Err(_), None) => return Ok(None),
+    };
+    Ok(Some(token.trim()).filter(|token| !token.is_empty()).map(JoinToken::new))
 }
 
 fn resources(args: &Args, file: &WorkerSection) -> Resources {
@@ -161,14 +199,21 @@ fn timing(args: &Args, file: &WorkerSection) -> anyhow::Result<Timing> {
 
 /// Several workers may be started in one directory without a word about their data. Each takes the first
 /// place that is free, so that a worker that is started again finds its own.
+/// The data directory of a worker with a name.
+fn named_data_dir(id: &str) -> PathBuf {
+    let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let safe: String = id.chars().map(safe).collect();
+    PathBuf::from(DEFAULT_DATA).join(format!("{DEFAULT_NAME}-{safe}"))
+}
+
 fn default_data_dir(worker_id: Option<&str>) -> anyhow::Result<PathBuf> {
     let base = PathBuf::from(DEFAULT_DATA);
     if let Some(id) = worker_id {
-        let safe: String =
-            id.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
-        return Ok(base.join(format!("worker-{safe}")));
+        return Ok(named_data_dir(id));
     }
-    let name = |number: u32| if number == 1 { "worker".to_owned() } else { format!("worker-{number}") };
+    let name = |number: u32| {
+        if number == 1 { DEFAULT_NAME.to_owned() } else { format!("{DEFAULT_NAME}-{number}") }
+    };
     for number in 1..=MOST_DEFAULT_DIRECTORIES {
         let candidate = base.join(name(number));
         match DataDir::take(&candidate) {
@@ -220,6 +265,21 @@ mod tests {
         assert!(format!("{twice:#}").contains("gpu is 0"), "{twice:#}");
         let labels = merge(args(), "[worker]\n[worker.labels]\nrack = \"a\"").unwrap().worker.labels;
         assert_eq!(labels["rack"], "a");
+    }
+
+    #[test]
+    fn the_worker_and_its_jobs_believe_the_same() {
+        let (first, second) = (format!("sha256:{}", "a".repeat(64)), format!("sha256:{}", "b".repeat(64)));
+        let file = format!("[worker]\nca-file = \"ca.pem\"\ntls-fingerprint = \"{first}\"");
+        let settings = merge(args(), &file).unwrap();
+        assert_eq!(settings.trust.fingerprint.map(|pin| pin.to_string()), Some(first));
+        assert_eq!(settings.trust.ca_file, Some("ca.pem".into()));
+        assert_eq!(settings.worker.job_trust, settings.trust);
+        let flag = Args { tls_fingerprint: Some(second.parse().unwrap()), ..args() };
+        let settings = merge(flag, &file).unwrap();
+        assert_eq!(settings.trust.fingerprint.map(|pin| pin.to_string()), Some(second));
+        let wrong = merge(args(), "[worker]\ntls-fingerprint = \"abc\"").unwrap_err();
+        assert!(format!("{wrong:#}").contains("\"abc\" is no fingerprint"), "{wrong:#}");
     }
 
     #[test]

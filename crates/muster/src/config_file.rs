@@ -2,8 +2,9 @@
 //! its flags; sections of the other programs are left alone.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use muster_client::Fingerprint;
 use serde::Deserialize;
 
 use crate::failure::UsageError;
@@ -20,9 +21,11 @@ pub(crate) struct ConfigFile {
 
 /// `[client]`: how to reach a scheduler.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ClientSection {
     pub(crate) url: Option<String>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) tls_fingerprint: Option<Fingerprint>,
 }
 
 impl ConfigFile {

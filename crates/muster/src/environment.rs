@@ -10,6 +10,8 @@ pub(crate) struct Variable {
 }
 
 pub(crate) const URL: &str = "MUSTER_URL";
+pub(crate) const CA_FILE: &str = "MUSTER_CA_FILE";
+pub(crate) const TLS_FINGERPRINT: &str = "MUSTER_TLS_FINGERPRINT";
 pub(crate) const UTC: &str = "MUSTER_UTC";
 pub(crate) const TZ: &str = "TZ";
 pub(crate) const CONFIG: &str = "MUSTER_CONFIG";
@@ -19,6 +21,9 @@ pub(crate) const HOSTNAME: &str = "MUSTER_HOSTNAME";
 pub(crate) const ALLOW_ORIGIN: &str = "MUSTER_ALLOW_ORIGIN";
 pub(crate) const LOOPBACK: &str = "MUSTER_LOOPBACK";
 pub(crate) const INSECURE: &str = "MUSTER_INSECURE";
+pub(crate) const TLS_CERT: &str = "MUSTER_TLS_CERT";
+pub(crate) const TLS_KEY: &str = "MUSTER_TLS_KEY";
+pub(crate) const TLS_SELF_SIGNED: &str = "MUSTER_TLS_SELF_SIGNED";
 pub(crate) const PORT: &str = "MUSTER_PORT";
 pub(crate) const WORKERS: &str = "MUSTER_WORKERS";
 pub(crate) const DB_DRIVER: &str = "MUSTER_DB_DRIVER";
@@ -42,6 +47,9 @@ pub(crate) const NO_COLOR: &str = "NO_COLOR";
 pub(crate) const COLUMNS: &str = "COLUMNS";
 pub(crate) const USER: &str = "USER";
 pub(crate) const LOGNAME: &str = "LOGNAME";
+pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+pub(crate) const HOME: &str = "HOME";
+pub(crate) const API_TOKEN: &str = "MUSTER_API_TOKEN";
 
 /// Who the environment says is at the keyboard.
 pub(crate) fn user() -> Option<String> {
@@ -49,9 +57,29 @@ pub(crate) fn user() -> Option<String> {
     named(USER).or_else(|| named(LOGNAME))
 }
 
+/// Where settings of a user are kept.
+pub(crate) fn config_home() -> Option<std::path::PathBuf> {
+    let named =
+        |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(std::path::PathBuf::from);
+    named(XDG_CONFIG_HOME).or_else(|| Some(named(HOME)?.join(".config")))
+}
+
+/// The token that the environment gives.
+pub(crate) fn api_token() -> Option<String> {
+    std::env::var(API_TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
 /// What the program reads.
-pub(crate) const READ: [Variable; 33] = [
+pub(crate) const READ: [Variable; 41] = [
     Variable { name: URL, help: "The scheduler to talk to. A job finds the URL of its own scheduler here." },
+    Variable {
+        name: CA_FILE,
+        help: "CA certificates that are trusted beside those of the system. A job finds those of its worker here.",
+    },
+    Variable {
+        name: TLS_FINGERPRINT,
+        help: "The only certificate that is accepted from the scheduler. A job finds that of its own scheduler here.",
+    },
     Variable { name: CONFIG, help: "The configuration file, instead of ./muster.toml." },
     Variable { name: DATA_DIR, help: "`muster up`: the directory that holds everything that is kept." },
     Variable { name: LISTEN, help: "`muster up`: the address to listen on." },
@@ -62,6 +90,12 @@ pub(crate) const READ: [Variable; 33] = [
     },
     Variable { name: LOOPBACK, help: "`muster up`: which users of this machine it serves, same or any." },
     Variable { name: INSECURE, help: "`muster up`: true to listen beyond loopback without authentication." },
+    Variable { name: TLS_CERT, help: "`muster up`: the certificate to serve HTTPS with." },
+    Variable { name: TLS_KEY, help: "`muster up`: the private key of the certificate." },
+    Variable {
+        name: TLS_SELF_SIGNED,
+        help: "`muster up`: true for HTTPS with a certificate of its own making.",
+    },
     Variable { name: PORT, help: "`muster up`: the port to listen on." },
     Variable { name: WORKERS, help: "`muster up`: how many jobs run at the same time." },
     Variable { name: DB_DRIVER, help: "`muster up`: sqlite, postgres or memory." },
@@ -102,11 +136,22 @@ pub(crate) const READ: [Variable; 33] = [
     },
     Variable { name: USER, help: "`muster run` and `muster submit`: who submits, without --user." },
     Variable { name: LOGNAME, help: "The same, when USER is not set." },
+    Variable {
+        name: API_TOKEN,
+        help: "The token to show to the scheduler, instead of what `muster login` has kept.",
+    },
+    Variable {
+        name: XDG_CONFIG_HOME,
+        help: "Where `muster login` keeps what it was given (muster/credentials.json), and `muster secret` the trusted keys (muster/known-keys.json) [default: $HOME/.config].",
+    },
+    Variable { name: HOME, help: "The same, when XDG_CONFIG_HOME is not set." },
 ];
 
 /// What a job finds in its environment.
-pub(crate) const GIVEN_TO_JOBS: [Variable; 16] = [
+pub(crate) const GIVEN_TO_JOBS: [Variable; 18] = [
     Variable { name: URL, help: "The scheduler that the job belongs to." },
+    Variable { name: CA_FILE, help: "CA certificates to trust, where the worker was given some." },
+    Variable { name: TLS_FINGERPRINT, help: "Its certificate, where that is pinned." },
     Variable { name: JOB_ID, help: "The id of the job." },
     Variable { name: "MUSTER_WORKER_ID", help: "The worker that runs it." },
     Variable { name: "MUSTER_ATTEMPT", help: "1 for the first attempt." },

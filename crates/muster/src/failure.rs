@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use muster_client::ClientError;
+use muster_server::ServerError;
 
 use crate::exit;
 use crate::output::note;
@@ -43,13 +44,18 @@ pub(crate) fn report(error: &anyhow::Error) -> u8 {
     if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref().and_then(hint)) {
         note(hint);
     }
-    if error.chain().any(<dyn std::error::Error>::is::<UsageError>) { exit::USAGE } else { exit::FAILURE }
+    if error.chain().any(is_usage) { exit::USAGE } else { exit::FAILURE }
+}
+
+/// Whether the fault lies in how the program was called.
+fn is_usage(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<UsageError>() || matches!(error.downcast_ref(), Some(ServerError::Unprotected { .. }))
 }
 
 /// Our own errors say in one line what those below them say.
 fn speaks_for_its_causes(error: &(dyn std::error::Error + 'static)) -> bool {
     error.is::<ClientError>()
-        || error.is::<muster_server::ServerError>()
+        || error.is::<ServerError>()
         || error.is::<muster_store::StoreError>()
         || error.is::<muster_worker_agent::WorkerError>()
 }
@@ -69,9 +75,13 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::Refused { status, .. } if status.as_u16() == 429 => {
             Some("try again when some have ended; `muster queue ls` shows the limits of the queues")
         }
-        ClientError::InvalidUrl { .. } => Some("write for example http://localhost:8080"),
+        ClientError::InvalidUrl { .. } => {
+            Some("write for example http://localhost:8080 or https://muster.example")
+        }
         ClientError::Decode { .. } => Some("is this really a Muster scheduler, and of the same version?"),
         ClientError::Interrupted { .. }
+        | ClientError::Untrusted { .. }
+        | ClientError::Certificates(_)
         | ClientError::Refused { .. }
         | ClientError::Encode { .. }
         | ClientError::InvalidHeader { .. }

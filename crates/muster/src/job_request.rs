@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_client::Client;
-use muster_protocol::{Concurrency, OnConflict, Resources, SubmitRequest, Unique};
+use muster_protocol::{Concurrency, OnConflict, Resources, SecretWish, SubmitRequest, Unique};
 
 use crate::args::{ConditionArgs, GangArgs, JobArgs, LaunchArgs, WrittenTime};
-use crate::environment;
 use crate::failure::UsageError;
 use crate::gang;
 use crate::output::note;
 use crate::set_reference::{JobOrGang, resolve_job_or_gang};
+use crate::settings::Settings;
 use crate::zone::Zone;
 
 /// Characters that mean something to a shell: a lone argument with one of them was meant for a shell.
@@ -22,13 +22,14 @@ pub(crate) async fn build(
     client: &Client,
     args: &JobArgs,
     words: &[String],
-    zone: Zone,
+    settings: &Settings,
 ) -> anyhow::Result<SubmitRequest> {
-    let moments = Moments::of(&args.conditions, Timestamp::now(), zone)?;
+    let moments = Moments::of(&args.conditions, Timestamp::now(), settings.screen.zone)?;
     for remark in &moments.remarks {
         note(remark);
     }
     let mut request = without_dependencies(args, words, &moments)?;
+    request.user = settings.submitter(args.user.as_ref());
     for job in &args.conditions.after {
         request.depends_on.push(dependency(client, job).await?);
     }
@@ -60,13 +61,14 @@ fn without_dependencies(
     let mut request = SubmitRequest {
         name: args.name.clone(),
         env: args.env.iter().cloned().collect(),
+        secrets: args.secrets.iter().chain(&args.secret_files).cloned().map(SecretWish::Use).collect(),
         working_dir: working_dir(args.workdir.as_deref())?,
         resources: resources(args),
         tags: args.tags.clone(),
         exclusive: args.exclusive,
         priority: args.priority,
         queue_name: args.queue.clone(),
-        user: args.user.clone().or_else(environment::user),
+        user: args.user.clone(),
         preemptible: args.no_preempt.then_some(false),
         idempotency_key: args.idempotency_key.clone(),
         ..conditions(&args.conditions, moments)

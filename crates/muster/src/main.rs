@@ -3,15 +3,18 @@
 mod args;
 mod commands;
 mod config_file;
+mod credentials;
 mod embedded;
 mod environment;
 mod exit;
 mod failure;
 mod follow;
 mod gang;
+mod hidden_input;
 mod inside_job;
 mod job_reference;
 mod job_request;
+mod known_keys;
 mod manual;
 mod output;
 mod program;
@@ -25,6 +28,10 @@ mod watch;
 mod zone;
 
 use std::process::ExitCode;
+
+/// The scheduler of `muster up` has the allocator of `muster-scheduler`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // The worker starts this same program as its keeper; nothing else may happen then.

@@ -39,9 +39,13 @@ pub(crate) fn with_file(config: Option<&Path>) -> Result<clap::Command, clap::Er
 }
 
 impl UpSettings {
-    pub(crate) fn resolve(args: &UpArgs, config: Option<&Path>) -> Result<Self, clap::Error> {
+    pub(crate) fn resolve(
+        args: &UpArgs,
+        config: Option<&Path>,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, clap::Error> {
         let command = SchedulerArgs::augment_args(clap::Command::new("muster up"));
-        let found = settings::matches(command, "scheduler", scheduler_arguments(args, config))?;
+        let found = settings::matches(command, "scheduler", scheduler_arguments(args, config, ca_file))?;
         let scheduler = SchedulerArgs::from_arg_matches(&found)?;
         let worker = (!args.worker.no_worker).then(|| worker(args, &scheduler));
         Ok(Self { scheduler, worker, log: args.log.clone().unwrap_or_else(|| DEFAULT_LOG.to_owned()) })
@@ -49,10 +53,10 @@ impl UpSettings {
 }
 
 /// What was said to us, said to a scheduler.
-fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
+fn scheduler_arguments(args: &UpArgs, config: Option<&Path>, ca_file: Option<&Path>) -> Vec<OsString> {
     let port = args.port.map(|port| port.to_string());
     let list = |values: &[String]| (!values.is_empty()).then(|| values.join(",").into());
-    let values: [(&str, Option<OsString>); 10] = [
+    let values: [(&str, Option<OsString>); 13] = [
         ("config", config.map(Into::into)),
         ("data-dir", args.data_dir.as_ref().map(Into::into)),
         ("port", port.map(Into::into)),
@@ -60,6 +64,9 @@ fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
         ("hostname", list(&args.hostname)),
         ("allow-origin", list(&args.allow_origin)),
         ("loopback", args.loopback.as_ref().map(Into::into)),
+        ("tls-cert", args.tls_cert.as_ref().map(Into::into)),
+        ("tls-key", args.tls_key.as_ref().map(Into::into)),
+        ("ca-file", ca_file.map(Into::into)),
         ("db-driver", args.db_driver.as_ref().map(Into::into)),
         ("db-url", args.db_url.as_ref().map(Into::into)),
         ("policy", args.policy.as_ref().map(Into::into)),
@@ -74,6 +81,9 @@ fn scheduler_arguments(args: &UpArgs, config: Option<&Path>) -> Vec<OsString> {
     }
     if args.insecure {
         arguments.push("--insecure".into());
+    }
+    if args.tls_self_signed {
+        arguments.push("--tls-self-signed".into());
     }
     arguments
 }
@@ -104,8 +114,8 @@ fn offered(args: &UpWorkerArgs, found: &Resources) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use muster_server::LoopbackUsers;
     use muster_server::settings::StoreChoice;
+    use muster_server::{LoopbackUsers, TlsConfig};
 
     use super::*;
     use crate::args::{Cli, Command};
@@ -120,7 +130,7 @@ mod tests {
         let cli =
             matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| error.to_string())?;
         let Command::Up(args) = cli.command else { return Err("not up".to_owned()) };
-        UpSettings::resolve(&args, Some(&path)).map_err(|error| error.to_string())
+        UpSettings::resolve(&args, Some(&path), None).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -158,8 +168,25 @@ mod tests {
             let file = format!("[{section}]\nloopback = \"any\"\ninsecure = true");
             assert_eq!(access(&[], &file), (LoopbackUsers::Any, true), "{section}");
         }
-        assert!(resolve(&["--listen", "0.0.0.0"], "").unwrap().scheduler.check().is_err());
-        assert!(resolve(&["--listen", "0.0.0.0", "--insecure"], "").unwrap().scheduler.check().is_ok());
+    }
+
+    #[test]
+    fn certificates_are_named_by_flag_or_file() {
+        let tls = |arguments: &[&str], file: &str| {
+            let settings = resolve(arguments, file).unwrap().scheduler;
+            settings.check().map(|()| settings.server_config().tls).map_err(|error| error.to_string())
+        };
+        let files = TlsConfig::Files { certificate: "c".into(), key: "k".into() };
+        assert_eq!(tls(&[], ""), Ok(TlsConfig::Off));
+        assert_eq!(tls(&["--tls-cert", "c", "--tls-key", "k"], ""), Ok(files.clone()));
+        assert_eq!(tls(&["--tls-self-signed"], ""), Ok(TlsConfig::SelfSigned));
+        for section in ["up", "scheduler"] {
+            let file = format!("[{section}]\ntls-cert = \"c\"\ntls-key = \"k\"");
+            assert_eq!(tls(&[], &file), Ok(files.clone()), "{section}");
+            let file = format!("[{section}]\ntls-self-signed = true");
+            assert_eq!(tls(&[], &file), Ok(TlsConfig::SelfSigned), "{section}");
+        }
+        assert!(tls(&["--tls-cert", "c"], "").unwrap_err().contains("--tls-key"));
     }
 
     #[test]

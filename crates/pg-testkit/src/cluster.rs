@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -169,6 +170,23 @@ impl Postgres {
             self.stop();
         }
         self.launch();
+    }
+
+    /// Starts the server again, now with TLS: it shows this certificate, in PEM, to whoever asks for encryption.
+    pub fn encrypt(&self, certificate: &str, key: &str) {
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = self.data.join(name);
+            fs::write(&path, text).expect("the data directory is writable");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the file is ours");
+            if let Some(account) = self.account {
+                let owned = std::os::unix::fs::chown(&path, Some(account.uid), Some(account.gid));
+                owned.expect("root may give the file away");
+            }
+        }
+        let file = fs::OpenOptions::new().append(true).open(self.data.join("postgresql.auto.conf"));
+        let written = file.and_then(|mut file| file.write_all(b"ssl = on\n"));
+        written.expect("the data directory is writable");
+        self.restart();
     }
 
     pub fn is_running(&self) -> bool {

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
+use crate::secrets::{SealedSecret, SecretUse, SecretWish};
 
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
 #[derive(
@@ -123,7 +124,8 @@ pub struct SubmitRequest {
     /// Which processes get the polite signal; `group` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal_scope: Option<SignalScope>,
-    /// Who submits it; limits for each user count by it. It is taken as given, nobody proves it yet.
+    /// Who submits it; limits for each user count by it. A caller with an account is its own user; only an operator
+    /// names another. Without accounts it is taken as given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Whether it may be stopped in favour of others; true when absent. Only such work borrows.
@@ -168,6 +170,9 @@ pub struct SubmitRequest {
     /// if one of them failed, and is cancelled otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_unmet: Option<IfUnmet>,
+    /// Secrets that the job gets: `HF_TOKEN`, or `{"name": "db", "file": true, "as": "DB_PASSWORD_FILE"}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretWish>,
 }
 
 /// What a group of dependencies must come to.
@@ -386,6 +391,12 @@ pub struct Job {
     pub rules: BTreeMap<String, DependencyRule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_unmet: Option<IfUnmet>,
+    /// The secrets that it gets, each with its variable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretUse>,
+    /// Only in the answer to a claim: the secrets as they are sealed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sealed: Vec<SealedSecret>,
     /// The pipeline that the job is a step of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_id: Option<String>,

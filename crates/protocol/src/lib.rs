@@ -3,6 +3,7 @@
 //! Guarantee: keys keep the spelling that clients of the original API know (`last_heart_beat` on a
 //! job, `last_heartbeat` on a worker); optional values are left out rather than sent as `null`.
 
+mod accounts;
 mod devices;
 mod events;
 mod gangs;
@@ -11,6 +12,7 @@ mod logs;
 mod overview;
 mod problem;
 mod queues;
+mod secrets;
 mod sets;
 mod summary;
 mod sync;
@@ -19,6 +21,10 @@ mod webhooks;
 mod why;
 mod workers;
 
+pub use accounts::{
+    AuditEntry, Credential, Issued, JoinRequest, JoinTokenRequest, LoginRequest, PasswordChange,
+    TokenRequest, User, UserRequest, UserUpdate, WhoAmI,
+};
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
 pub use events::{Event, EventData, EventGap};
 pub use gangs::{
@@ -36,6 +42,9 @@ pub use logs::{
 pub use overview::{FreeCount, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, Quota, RateLimit};
+pub use secrets::{
+    FleetKey, SealedBox, SealedSecret, SealingKey, SecretRequest, SecretSummary, SecretUse, SecretWish,
+};
 pub use sets::{
     ArrayRequest, BulkFilter, BulkResult, Counts, JobEdit, JobSet, Pipeline, SetKind, Step, StepNeed,
 };

@@ -31,6 +31,8 @@ pub enum ReportKind {
     Finished,
     /// Nobody knows how the attempt ended, or how far it came: what looked after its process is gone. The process is too.
     Lost,
+    /// The worker cannot start the job, and another attempt would end the same way: it fails for good.
+    Refused,
 }
 
 /// A report on one job under its lease.

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::devices::{Gpu, GpuState};
 use crate::jobs::Resources;
+use crate::secrets::SealingKey;
 
 /// Whether a worker was heard of lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -43,6 +44,9 @@ pub struct RegisterRequest {
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The public keys that secrets for this worker can be sealed to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sealing_keys: Vec<SealingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

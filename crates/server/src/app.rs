@@ -13,11 +13,14 @@ use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
 use crate::gate::Gate;
 use crate::health::StoreHealth;
+use crate::identity::Credentials;
 use crate::journal::Journal;
 use crate::leadership::Leadership;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
+use crate::passwords::Guesses;
 use crate::peers::Peers;
+use crate::tls::Tls;
 use crate::tokens::Tokens;
 use crate::wake::WakeHub;
 use crate::webhooks::Sender;
@@ -43,6 +46,12 @@ pub(crate) struct App {
     /// The other schedulers on the same store.
     pub(crate) peers: Peers,
     pub(crate) tokens: Tokens,
+    /// What callers have shown lately.
+    pub(crate) credentials: Credentials,
+    /// Wrong passwords.
+    pub(crate) guesses: Guesses,
+    /// `None` when connections are not encrypted.
+    pub(crate) tls: Option<Arc<Tls>>,
     /// Where finished jobs go before they are removed.
     pub(crate) archive: Option<Archive>,
     /// Large bodies that may be held in memory at the same time.

@@ -14,15 +14,7 @@ fn beat(name: &str) -> Command {
 }
 
 fn claim() -> Command {
-    Command::Claim(Ask {
-        worker: None,
-        max: 5,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    })
+    Command::Claim(Ask { max: 5, ..Ask::default() })
 }
 
 fn submit(batcher: &Batcher, command: Command) -> tokio::task::JoinHandle<Result<Outcome, ApiError>> {
@@ -181,15 +173,7 @@ async fn a_named_claim_whose_answer_nobody_took_is_not_handed_back() {
     let store = Arc::new(FakeStore::open());
     let (batcher, _) = start_batcher(&store, 100);
     store.jobs.lock().unwrap().push_back(running_job(1, "w"));
-    let named = Command::Claim(Ask {
-        worker: None,
-        max: 5,
-        ahead: 0,
-        key: Some("once".into()),
-        again: false,
-        prepares: false,
-        terms: None,
-    });
+    let named = Command::Claim(Ask { max: 5, key: Some("once".into()), ..Ask::default() });
     let delivery = batcher.submit(vec![named]).await.unwrap();
     assert!(delivery.has_jobs());
     drop(delivery);
@@ -203,15 +187,7 @@ async fn a_named_claim_that_is_refused_after_all_is_handed_back() {
     let (batcher, _) = start_batcher(&store, 100);
     let job = running_job(1, "w");
     store.jobs.lock().unwrap().push_back(job.clone());
-    let named = Command::Claim(Ask {
-        worker: None,
-        max: 5,
-        ahead: 0,
-        key: Some("once".into()),
-        again: false,
-        prepares: false,
-        terms: None,
-    });
+    let named = Command::Claim(Ask { max: 5, key: Some("once".into()), ..Ask::default() });
     batcher.submit(vec![named]).await.unwrap().give_back();
     assert_eq!(handed_back(&store.begun(2).await[1]), (job.id, Some(job.lease)));
 }

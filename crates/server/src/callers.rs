@@ -15,20 +15,25 @@ use crate::socket_owner;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callers {
     Everyone,
+    /// Nobody: callers show who they are.
+    Nobody,
     SameUser {
         uid: u32,
-        /// The user whom the kernel names for all those whom this user namespace does not know.
+        /// The number that the kernel shows for users without a number in this user namespace.
         unmapped: Option<u32>,
     },
 }
 
 impl Callers {
-    /// Those of a scheduler that listens on `listening`. That an address beyond loopback is meant was checked before
-    /// ([`Access::check`]): then all who reach it are trusted.
+    /// Those of a scheduler that listens on `listening`. Beyond loopback the operator says whether all are trusted; if not,
+    /// a connection proves nothing, not even one of this machine: it may be a proxy's.
     pub(crate) fn new(access: &Access, listening: Option<SocketAddr>) -> Self {
         let on_loopback = listening.is_some_and(|address| address.ip().to_canonical().is_loopback());
         if access.loopback == LoopbackUsers::Any || (access.insecure && !on_loopback) {
             return Self::Everyone;
+        }
+        if access.loopback == LoopbackUsers::None || (listening.is_some() && !on_loopback) {
+            return Self::Nobody;
         }
         Self::SameUser { uid: nix::unistd::geteuid().as_raw(), unmapped: unmapped() }
     }
@@ -36,7 +41,11 @@ impl Callers {
     /// Who is at the other end of a connection. The address of the peer does not matter: a process of this machine can
     /// connect to loopback from any address of it.
     pub(crate) fn behind(self, peer: SocketAddr, local: io::Result<SocketAddr>) -> Principal {
-        let Self::SameUser { uid, .. } = self else { return Principal::Local };
+        let uid = match self {
+            Self::Everyone => return Principal::Local,
+            Self::Nobody => return Principal::Stranger(Unproven::NoCredential),
+            Self::SameUser { uid, .. } => uid,
+        };
         let owner = local.and_then(|local| socket_owner::owner(peer, local));
         let owner = owner.unwrap_or_else(|error| {
             tracing::debug!(%error, %peer, "the owner of a connection could not be looked up");
@@ -50,7 +59,11 @@ impl Callers {
     }
 
     fn judge(self, owner: Option<u32>) -> Principal {
-        let Self::SameUser { uid, unmapped } = self else { return Principal::Local };
+        let (uid, unmapped) = match self {
+            Self::Everyone => return Principal::Local,
+            Self::Nobody => return Principal::Stranger(Unproven::NoCredential),
+            Self::SameUser { uid, unmapped } => (uid, unmapped),
+        };
         match owner {
             Some(owner) if Some(owner) == unmapped => {
                 Principal::Stranger(Unproven::OwnerUnknown { scheduler: uid })
@@ -96,7 +109,9 @@ mod tests {
         assert!(!everyone(Same, true, "[::1]:1"));
         assert!(!everyone(Same, true, "[::ffff:127.0.0.1]:1"));
         assert!(!everyone(Same, false, "0.0.0.0:1"));
+        assert_eq!(callers(Same, false, "0.0.0.0:1"), Callers::Nobody);
         assert!(everyone(Any, false, "127.0.0.1:1"));
+        assert_eq!(callers(LoopbackUsers::None, false, "127.0.0.1:1"), Callers::Nobody);
         assert!(everyone(Same, true, "0.0.0.0:1"));
         assert_ne!(Callers::new(&Access::default(), None), Callers::Everyone);
     }

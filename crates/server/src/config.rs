@@ -2,7 +2,6 @@
 //!
 //! Guarantee: nothing else in the crate holds a timeout or a limit that a request can meet.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use muster_domain::{DeliveryPolicy, Span};
 use muster_store::engine::{Policies, Policy};
 
 use crate::clock::Clock;
-use crate::error::ServerError;
 use crate::gate::Origin;
 use crate::webhooks::Target;
 
@@ -111,6 +109,8 @@ pub enum LoopbackUsers {
     #[default]
     Same,
     Any,
+    /// Nobody by the connection alone: callers show who they are.
+    None,
 }
 
 /// Who may reach a scheduler.
@@ -125,14 +125,15 @@ pub struct Access {
     pub origins: Vec<Origin>,
 }
 
-impl Access {
-    /// Refuses an address that others than this machine reach, unless they are trusted.
-    pub fn check(&self, address: SocketAddr) -> Result<(), ServerError> {
-        if self.insecure || address.ip().to_canonical().is_loopback() {
-            return Ok(());
-        }
-        Err(ServerError::Unprotected { address })
-    }
+/// Whether connections are encrypted, and with which certificate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TlsConfig {
+    #[default]
+    Off,
+    /// In PEM; looked at again when they change.
+    Files { certificate: PathBuf, key: PathBuf },
+    /// One that the scheduler makes in its data directory.
+    SelfSigned,
 }
 
 /// How a scheduler behaves.
@@ -164,6 +165,8 @@ pub struct ServerConfig {
     pub log_reader_timeout: Duration,
     /// How long a reader of events may leave them unread before it is let go.
     pub event_reader_timeout: Duration,
+    /// How long lines of the audit log are kept; `None` keeps them for ever.
+    pub audit_retention: Option<Duration>,
     /// The pause between two passes of the retention.
     pub retention_interval: Duration,
     /// How long the store may take to answer before the scheduler calls itself not ready.
@@ -193,6 +196,9 @@ pub struct ServerConfig {
     pub drain_timeout: Duration,
     pub webhooks: WebhookConfig,
     pub access: Access,
+    pub tls: TlsConfig,
+    /// Authorities beside those of the machine that vouch for other schedulers and for receivers of webhooks.
+    pub ca_file: Option<PathBuf>,
     /// The policies that the store was given, to tell people about.
     pub policies: Policies,
     pub limits: Limits,
@@ -220,6 +226,7 @@ impl Default for ServerConfig {
             retention: None,
             archive_dir: None,
             log_retention: None,
+            audit_retention: Some(Duration::from_secs(365 * 86_400)),
             log_total: None,
             log_reader_timeout: Duration::from_secs(30),
             event_reader_timeout: Duration::from_secs(30),
@@ -238,6 +245,8 @@ impl Default for ServerConfig {
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
             access: Access::default(),
+            tls: TlsConfig::default(),
+            ca_file: None,
             policies: Policy::default().into(),
             limits: Limits::default(),
             clock: Clock::of_this_machine(),

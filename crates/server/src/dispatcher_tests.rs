@@ -33,15 +33,7 @@ fn bench(store: FakeStore) -> Bench {
 impl Bench {
     fn waiting(&self, worker: &str) -> Waiting {
         let worker = WorkerId::new(worker);
-        let ask = Ask {
-            worker: Some(worker.clone()),
-            max: 1,
-            ahead: 0,
-            key: None,
-            again: false,
-            prepares: false,
-            terms: None,
-        };
+        let ask = Ask { worker: Some(worker.clone()), max: 1, ..Ask::default() };
         Waiting {
             ask: Some(ask),
             worker: Some(worker),

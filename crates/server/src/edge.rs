@@ -4,21 +4,23 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::RequestExt as _;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use muster_domain::access::Principal;
+use muster_domain::access::{Object, Principal, depends_on_owner, may};
 use muster_protocol::{HEADER_REQUEST_ID, Problem};
 use uuid::Uuid;
 
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::gate::{self, Admitted};
-use crate::ids;
+use crate::ownership::{self, ASKED_BY_HANDLER};
 use crate::routes::parameters;
-use crate::routes::rows::Rows;
+use crate::routes::rows::{Rows, refused};
+use crate::{identity, ids};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
 const NO_ROUTE: &str = "none";
@@ -94,18 +96,39 @@ async fn behind_gate(edge: &Edge, request: Request, next: Next) -> Response {
 }
 
 /// Refuses callers who may not do it, then parameters that the route does not have.
-async fn checked(edge: &Edge, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    // A request that came by no connection comes from this process.
-    let principal = request.extensions().get::<Principal>().unwrap_or(&Principal::Local);
-    let asked = edge.rows.ask(principal, request.method(), route).and_then(|()| match route {
-        Some(route) => parameters::check(request.method(), route, request.uri(), request.headers()),
-        None => Ok(()),
-    });
-    match asked {
+async fn checked(edge: &Edge, mut request: Request, next: Next) -> Response {
+    match admit(edge, &mut request).await {
         Err(error) => error.into_response(),
         Ok(()) => next.run(request).await,
     }
+}
+
+/// Finds out who asks, and whether they may. Handlers are told who it is.
+async fn admit(edge: &Edge, request: &mut Request) -> Result<(), ApiError> {
+    // A request that came by no connection comes from this process.
+    let connection = request.extensions().get::<Principal>().cloned().unwrap_or(Principal::Local);
+    let (method, headers) = (request.method(), request.headers());
+    let identity = identity::identify(&edge.app, connection, method, headers).await?;
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    if let Some(route) = route.as_ref().map(MatchedPath::as_str) {
+        ask(edge, &identity.principal, request, route).await?;
+        parameters::check(request.method(), route, request.uri(), request.headers())?;
+    }
+    request.extensions_mut().insert(identity);
+    Ok(())
+}
+
+async fn ask(edge: &Edge, principal: &Principal, request: &mut Request, route: &str) -> Result<(), ApiError> {
+    let Some(action) = edge.rows.action(request.method(), route)? else { return Ok(()) };
+    if !depends_on_owner(principal, action) {
+        return may(principal, action, &Object::UNKNOWN).map_err(refused);
+    }
+    if ASKED_BY_HANDLER.contains(&route) {
+        return Ok(());
+    }
+    let params = request.extract_parts::<RawPathParams>().await.ok();
+    let named = params.as_ref().and_then(|params| params.iter().next()).map_or("", |(_, value)| value);
+    ownership::of_path(&edge.app, route, named).await?.ask(principal, action).map_err(refused)
 }
 
 /// Methods that clients invent must not become labels.
@@ -170,6 +193,9 @@ fn write_error(response: &mut Response, error: &ApiError, id: RequestId, as_prob
     headers.remove(http::header::CONTENT_LENGTH);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if error.status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(seconds) = error.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

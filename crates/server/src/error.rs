@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use muster_domain::Rejection;
 use muster_store::StoreError;
+use muster_tls::TlsError;
 
 /// What a caller may have meant by a word that is none of `known`.
 pub(crate) fn hint(word: &str, known: &[&str]) -> String {
@@ -28,9 +29,9 @@ pub enum ServerError {
     #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(
-        "cannot listen on {address}: there is no authentication yet, so everyone who reaches that address could run \
-         commands on the workers. Use --listen 127.0.0.1 and reach it through a tunnel (ssh -L), or add --insecure \
-         where everyone on the network is trusted"
+        "cannot listen on {address}: there is no account yet, so nobody there could prove who it is. Make the first one with \
+         `muster-scheduler admin create NAME` and the same store, or add --insecure where everyone on the network is \
+         trusted to run commands on the workers"
     )]
     Unprotected { address: SocketAddr },
     #[error("cannot use the data directory {}: {source}", path.display())]
@@ -41,6 +42,10 @@ pub enum ServerError {
     Metrics(#[from] prometheus::Error),
     #[error("cannot read {}: {detail}", path.display())]
     ConfigFile { path: PathBuf, detail: String },
+    #[error("cannot serve TLS: {0}")]
+    Tls(#[from] TlsError),
+    #[error("--ca-file: {0}")]
+    CaFile(TlsError),
     /// A setting is wrong; `name` is how the operator wrote it.
     #[error("{name} is {value:?}: {problem}")]
     Setting { name: String, value: String, problem: String },
@@ -70,6 +75,22 @@ impl ApiError {
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self::new(status, code, message)
+    }
+
+    /// Something that only another one may do.
+    pub(crate) fn not_yours(field: &'static str, message: String) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "not_own", message).at(field)
+    }
+
+    pub(crate) fn credential_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "credential_not_found", "there is no such credential")
+    }
+
+    pub(crate) fn too_many_guesses(wait: std::time::Duration) -> Self {
+        let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1);
+        let message = format!("too many wrong passwords; try again in {seconds} s");
+        let error = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_guesses", message);
+        Self { retry_after: Some(seconds), ..error }
     }
 
     pub fn bad_request(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
@@ -274,9 +295,19 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::QueueTooDeep { .. } => (S::CONFLICT, "queue_too_deep", Some("parent")),
         Rejection::WebhookNotFound { .. } => (S::NOT_FOUND, "webhook_not_found", None),
         Rejection::TooManyWebhooks { .. } => (S::CONFLICT, "too_many_webhooks", None),
+        Rejection::SecretNotFound { .. } => (S::NOT_FOUND, "secret_not_found", None),
+        Rejection::SecretVersion { .. } => (S::CONFLICT, "secret_version", Some("version")),
+        Rejection::TooManySecrets { .. } => (S::CONFLICT, "too_many_secrets", None),
         Rejection::BatchRefused { cause } if matches!(**cause, Rejection::KeyReused { .. }) => {
             (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key"))
         }
+        Rejection::AccountExists { .. } => (S::CONFLICT, "user_exists", Some("name")),
+        Rejection::AccountNotFound { .. } => (S::NOT_FOUND, "user_not_found", None),
+        Rejection::LastAdmin { .. } => (S::CONFLICT, "last_admin", None),
+        Rejection::CredentialNotFound { .. } => (S::NOT_FOUND, "credential_not_found", None),
+        Rejection::TooManyCredentials { .. } => (S::CONFLICT, "too_many_credentials", None),
+        Rejection::CannotJoin { .. } => (S::FORBIDDEN, "cannot_join", None),
+        Rejection::WorkerHasKey { .. } => (S::CONFLICT, "worker_has_key", Some("worker_id")),
         Rejection::LeadershipLost { .. } => (S::CONFLICT, "leadership_lost", None),
         Rejection::BatchRefused { .. } => (S::BAD_REQUEST, "batch_refused", None),
     }

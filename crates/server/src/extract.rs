@@ -1,6 +1,7 @@
 //! What handlers take out of a request, and the two shapes of their answers.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
@@ -11,6 +12,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
+use muster_domain::access::Principal;
 use muster_domain::{Caller, GangId, JobId, Lease, SetId, WorkerId};
 use muster_protocol::HEADER_LENIENT;
 use serde::Serialize;
@@ -18,8 +20,10 @@ use serde::Serialize;
 use crate::app::Shared;
 use crate::edge::RequestId;
 use crate::error::ApiError;
+use crate::identity::Identity;
 use crate::ids;
 use crate::lenient::Reading;
+use crate::listener::PeerAddress;
 use crate::params::{self, Params};
 
 /// How much of a body that is too large is still read, so that the client sees the answer, and for how long.
@@ -35,6 +39,9 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) request_id: RequestId,
     pub(crate) is_head: bool,
+    pub(crate) identity: Identity,
+    /// The other end of the connection.
+    pub(crate) peer: Option<SocketAddr>,
     /// The lease in the name that the path gives the job.
     path_lease: Option<Lease>,
 }
@@ -48,6 +55,8 @@ impl Call {
             headers: HeaderMap::new(),
             request_id,
             is_head: false,
+            identity: Identity::by_connection(Principal::Local),
+            peer: None,
             path_lease: None,
         }
     }
@@ -82,12 +91,15 @@ impl FromRequestParts<Shared> for Call {
 
     async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Infallible> {
         let request_id = parts.extensions.get::<RequestId>().copied();
+        let identity = parts.extensions.get::<Identity>().cloned();
         Ok(Self {
             params: Params::parse(parts.uri.query()),
             query: parts.uri.query().map(str::to_owned),
             headers: std::mem::take(&mut parts.headers),
             request_id: request_id.unwrap_or_else(|| RequestId(ids::request())),
             is_head: parts.method == http::Method::HEAD,
+            identity: identity.unwrap_or_else(|| Identity::by_connection(Principal::Local)),
+            peer: parts.extensions.get::<PeerAddress>().map(|peer| peer.0),
             path_lease: parts.uri.path().split('/').nth(2).and_then(|name| leased(name).1),
         })
     }
@@ -119,6 +131,11 @@ fn leased(name: &str) -> (&str, Option<Lease>) {
     lease.parse().map_or((name, None), |lease| (id, Some(Lease(lease))))
 }
 
+/// The job that a part of a path names, with or without a lease.
+pub(crate) fn job_in_path(name: &str) -> Option<JobId> {
+    leased(name).0.parse().ok()
+}
+
 /// The job that the path names, with or without a lease. A text that is no id names no job.
 #[derive(Debug)]
 pub(crate) struct JobPath(pub(crate) JobId);
@@ -128,7 +145,7 @@ impl FromRequestParts<Shared> for JobPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let segment = path_segment(parts, app).await;
-        segment.and_then(|text| leased(&text).0.parse().ok()).map(Self).ok_or_else(ApiError::job_not_found)
+        segment.and_then(|text| job_in_path(&text)).map(Self).ok_or_else(ApiError::job_not_found)
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Gate {
     /// It listens on every address of the machine, so that any of them may be meant.
     every_address: bool,
     origins: Vec<Origin>,
+    /// Connections are encrypted, so that its own pages come by https.
+    secure: bool,
 }
 
 /// How a request was let in.
@@ -37,8 +39,8 @@ pub(crate) enum Admitted {
 }
 
 impl Gate {
-    /// The gate of a scheduler that listens on `listening`, or only within its process.
-    pub(crate) fn new(access: &Access, listening: Option<SocketAddr>) -> Self {
+    /// The gate of a scheduler that listens on `listening`, or only within its process; `secure` when by TLS.
+    pub(crate) fn new(access: &Access, listening: Option<SocketAddr>, secure: bool) -> Self {
         let address = listening.map(|address| address.ip().to_canonical());
         let mut names: Vec<String> = access.hostnames.iter().map(|name| plain(name)).collect();
         if address.is_some_and(|address| !address.is_loopback()) {
@@ -49,6 +51,7 @@ impl Gate {
             address,
             every_address: address.is_some_and(|address| address.is_unspecified()),
             origins: access.origins.clone(),
+            secure,
         }
     }
 
@@ -94,7 +97,8 @@ impl Gate {
         if origin.as_ref().is_some_and(|origin| self.origins.contains(origin)) {
             return Ok(Admitted::Page(value.clone()));
         }
-        let same = origin.zip(authority).is_some_and(|(origin, authority)| origin.is_at(authority));
+        let same =
+            origin.zip(authority).is_some_and(|(origin, authority)| origin.is_at(authority, self.secure));
         if same && matches!(text(headers, "sec-fetch-site"), None | Some("same-origin")) {
             return Ok(Admitted::Direct);
         }
@@ -150,11 +154,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Whether it is the scheduler's own, reached under `authority`. The scheme is not compared: behind a proxy that
-    /// ends TLS the scheduler does not know it.
-    fn is_at(&self, authority: &str) -> bool {
+    /// Whether it is the scheduler's own, reached under `authority`. A page of a scheduler with TLS comes by https. The
+    /// scheme of one without is not known: there may be a proxy that ends TLS.
+    fn is_at(&self, authority: &str, secure: bool) -> bool {
         let Some((host, port)) = split(authority) else { return false };
-        plain(host) == self.host && port.unwrap_or_else(|| usual_port(&self.scheme)) == self.port
+        (!secure || self.scheme == "https")
+            && plain(host) == self.host
+            && port.unwrap_or_else(|| usual_port(&self.scheme)) == self.port
     }
 }
 

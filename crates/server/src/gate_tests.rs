@@ -8,7 +8,7 @@ fn gate(listening: &str, hostnames: &[&str], origins: &[&str]) -> Gate {
         origins: origins.iter().map(|origin| origin.parse().unwrap()).collect(),
         ..Access::default()
     };
-    Gate::new(&access, Some(listening.parse().unwrap()))
+    Gate::new(&access, Some(listening.parse().unwrap()), false)
 }
 
 /// The status with which `gate` answers, or 200.
@@ -111,4 +111,17 @@ fn who_types_an_address_may_read_but_not_claim() {
     assert_eq!(answer(&gate, "GET /jobs/next?worker_id=x", &image), 403);
     let go = [("host", "localhost"), ("user-agent", "Go-http-client/1.1")];
     assert_eq!(answer(&gate, "GET /jobs/next?worker_id=x", &go), 200);
+}
+
+#[test]
+fn a_scheduler_with_tls_has_pages_of_https_only() {
+    let own = |secure: bool, host: &str, origin: &str| {
+        let gate = Gate::new(&Access::default(), Some("127.0.0.1:8443".parse().unwrap()), secure);
+        answer(&gate, "POST /jobs", &[("host", host), ("origin", origin)])
+    };
+    assert_eq!(own(true, "localhost:8443", "https://localhost:8443"), 200);
+    assert_eq!(own(true, "localhost", "https://localhost"), 200);
+    assert_eq!(own(true, "localhost:8443", "http://localhost:8443"), 403);
+    assert_eq!(own(true, "localhost", "http://localhost"), 403);
+    assert_eq!(own(false, "localhost:8443", "https://localhost:8443"), 200, "a proxy may end TLS");
 }

@@ -105,15 +105,7 @@ mod tests {
     use crate::testing::FakeStore;
 
     fn claim() -> Command {
-        Command::Claim(Ask {
-            worker: None,
-            max: 1,
-            ahead: 0,
-            key: None,
-            again: false,
-            prepares: false,
-            terms: None,
-        })
+        Command::Claim(Ask { max: 1, ..Ask::default() })
     }
 
     #[tokio::test]

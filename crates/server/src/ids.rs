@@ -1,6 +1,6 @@
 //! Fresh identifiers. The only place that asks for randomness.
 
-use muster_domain::{GangId, JobId, SetId, WebhookId};
+use muster_domain::{CredentialId, GangId, JobId, SetId, WebhookId};
 use uuid::Uuid;
 
 /// The id of a new job.
@@ -21,6 +21,29 @@ pub(crate) fn set() -> SetId {
 /// The id of a new webhook.
 pub(crate) fn webhook() -> WebhookId {
     WebhookId::from_random(rand::random())
+}
+
+/// The id of a new credential.
+pub(crate) fn credential() -> CredentialId {
+    CredentialId::from_random(rand::random())
+}
+
+/// The bits of a new credential.
+pub(crate) fn key() -> [u8; 32] {
+    rand::random()
+}
+
+/// The salt of a new password.
+pub(crate) fn salt() -> [u8; 16] {
+    rand::random()
+}
+
+/// A password that can be read aloud: 100 random bits, in letters and digits that are not mistaken for others.
+pub(crate) fn password() -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz23456789a";
+    let bits: u128 = rand::random();
+    let letter = |at: u32| char::from(LETTERS[(bits >> (5 * at) & 31) as usize]);
+    (0..20).map(letter).collect()
 }
 
 /// A secret for a webhook: 256 random bits in hexadecimal.

@@ -3,10 +3,12 @@
 //! Start one with [`Server::start`]; everything else is reached through HTTP or through the router that
 //! a running server hands out for callers in the same process.
 
+pub mod admin;
 mod admission;
 mod app;
 mod archive;
 mod batcher;
+mod bearer;
 mod callers;
 mod checkpoints;
 pub mod clock;
@@ -22,6 +24,7 @@ mod gang_submission;
 mod gate;
 mod guarded;
 mod health;
+mod identity;
 mod ids;
 mod journal;
 mod leadership;
@@ -30,11 +33,14 @@ mod listener;
 mod logs;
 mod loops;
 mod metrics;
+mod ownership;
 mod params;
+pub mod passwords;
 mod peers;
 mod placement_fields;
 mod private_files;
 mod routes;
+mod secret_uses;
 mod server;
 mod set_submission;
 pub mod settings;
@@ -43,12 +49,13 @@ mod stalled;
 mod submission;
 #[cfg(test)]
 mod testing;
+mod tls;
 mod tokens;
 mod view;
 mod wake;
 mod webhooks;
 
-pub use config::{Access, Limits, LoopbackUsers, ServerConfig, WebhookConfig};
+pub use config::{Access, Limits, LoopbackUsers, ServerConfig, TlsConfig, WebhookConfig};
 pub use error::ServerError;
 pub use file_limit::raise_file_limit;
 pub use gate::Origin;

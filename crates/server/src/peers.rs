@@ -1,6 +1,7 @@
 //! The other schedulers on the same store: who they are, and how to read from them what only they have.
 //!
-//! Guarantees: a request is passed on at most once; what another scheduler has and cannot be had is never answered as
+//! Guarantees: a scheduler with TLS is believed when it shows the certificate that stands beside its address in the store,
+//! or one that an authority vouches for; a request is passed on at most once; what another scheduler has and cannot be had is never answered as
 //! if there were nothing, but with who has it and when it was last heard of.
 
 use std::fmt;
@@ -16,19 +17,24 @@ use futures::future::join_all;
 use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, IF_RANGE, RANGE, TRANSFER_ENCODING};
 use http::{HeaderName, HeaderValue, Method, Request};
 use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use muster_domain::{Job, Span};
+use muster_domain::{Job, Lease, Span};
 use muster_protocol::{HEADER_LOG_UNREACHABLE, LogRun};
 use muster_store::{Command, Instance, StoreExt as _};
+use muster_tls::{Fingerprint, Pins, Trust};
+use tokio::sync::OnceCell;
 
 use crate::app::App;
 use crate::clock;
 use crate::edge::RequestId;
 use crate::error::ApiError;
-use crate::extract::Call;
+use crate::extract::{Call, job_in_path};
 use crate::ids;
+use crate::tls::Tls;
 
 /// Marks a request that another scheduler has passed on; says which one.
 pub(crate) const HEADER_FORWARDED: &str = "x-muster-forwarded-by";
@@ -44,15 +50,55 @@ const FORGOTTEN: Span = Span::from_secs(30 * 24 * 3600);
 /// How much later than its last sign of life a scheduler may have taken output in.
 const UNHEARD: Span = Span::from_secs(60);
 /// What is passed on of a request.
-fn passed() -> [HeaderName; 5] {
-    [ACCEPT, AUTHORIZATION, RANGE, IF_RANGE, HeaderName::from_static("last-event-id")]
+fn passed() -> [HeaderName; 4] {
+    [ACCEPT, RANGE, IF_RANGE, HeaderName::from_static("last-event-id")]
 }
 
 /// What this scheduler is to the others.
 pub(crate) struct Peers {
     id: String,
     url: Option<String>,
-    client: Client<HttpConnector, Empty<Bytes>>,
+    trust: Trust,
+    /// The certificates of the others, as the store has them.
+    pins: Pins,
+    plain: Client<HttpConnector, Empty<Bytes>>,
+    /// Made when the first scheduler with TLS comes along: reading the authorities takes a while.
+    secure: OnceCell<Result<SecureClient, String>>,
+}
+
+type SecureClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+
+/// Before the certificate in the address of a scheduler.
+const PIN: char = '#';
+
+/// The address of a scheduler without its certificate.
+fn address(peer: &Instance) -> &str {
+    peer.url.split(PIN).next().unwrap_or_default()
+}
+
+fn pin(peer: &Instance) -> Option<Fingerprint> {
+    peer.url.split_once(PIN).and_then(|(_, pin)| pin.parse().ok())
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT));
+    connector.set_nodelay(true);
+    connector
+}
+
+async fn secure_client(trust: Trust, pins: Pins) -> Result<SecureClient, String> {
+    let read = tokio::task::spawn_blocking(move || trust.client_config_with(pins)).await;
+    let config = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
+    let connector = builder.wrap_connector(connector());
+    Ok(Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector))
+}
+
+/// What was wrong, with a certificate that is not believed before all else.
+fn reason(error: &hyper_util::client::legacy::Error) -> String {
+    muster_tls::untrusted(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 impl fmt::Debug for Peers {
@@ -86,12 +132,28 @@ fn directory_id(data_dir: &Path) -> io::Result<String> {
 
 impl Peers {
     /// Reads or makes the name of the data directory.
-    pub(crate) fn open(data_dir: &Path, url: Option<String>) -> io::Result<Self> {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT));
-        connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(Self { id: directory_id(data_dir)?, url, client })
+    pub(crate) fn open(data_dir: &Path, url: Option<String>, trust: &Trust) -> io::Result<Self> {
+        let plain = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector());
+        let (trust, pins) = (trust.clone(), Pins::default());
+        Ok(Self { id: directory_id(data_dir)?, url, trust, pins, plain, secure: OnceCell::new() })
+    }
+
+    async fn send(&self, request: Request<Empty<Bytes>>) -> Result<http::Response<Incoming>, String> {
+        let sent = if request.uri().scheme_str() == Some("https") {
+            let made = || secure_client(self.trust.clone(), self.pins.clone());
+            self.secure.get_or_init(made).await.as_ref().map_err(Clone::clone)?.request(request).await
+        } else {
+            self.plain.request(request).await
+        };
+        sent.map_err(|error| reason(&error))
+    }
+
+    /// The address under which the others find this scheduler, with the certificate that they will see. It changes with
+    /// the certificate.
+    fn told(&self, tls: Option<&Tls>) -> Option<String> {
+        let url = self.url.as_ref()?;
+        let tls = tls.filter(|_| url.starts_with("https://"));
+        Some(tls.map_or_else(|| url.clone(), |tls| format!("{url}{PIN}{}", tls.fingerprint())))
     }
 
     /// Says in an answer who gave it.
@@ -101,30 +163,32 @@ impl Peers {
         }
     }
 
-    async fn get(&self, peer: &Instance, path: &str, call: &Call) -> Result<Response, String> {
+    /// `token` speaks for the job that is asked about. What the caller showed stays here: it was good enough for this
+    /// scheduler, and would be good for more than this question.
+    async fn get(&self, peer: &Instance, path: &str, call: &Call, token: &str) -> Result<Response, String> {
         let method = if call.is_head { Method::HEAD } else { Method::GET };
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", peer.url));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", address(peer)));
         for name in passed() {
             if let Some(value) = call.headers.get(&name) {
                 request = request.header(name, value);
             }
         }
+        let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         let request = request.header(HEADER_FORWARDED, &self.id).body(Empty::new());
         let request = request.map_err(|error| error.to_string())?;
-        let answer = tokio::time::timeout(ANSWER, self.client.request(request)).await;
-        let answer =
-            answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
-        Ok(answer.map(Body::new))
+        let answer = tokio::time::timeout(ANSWER, self.send(request)).await;
+        Ok(answer.map_err(|_| "no answer in time".to_owned())??.map(Body::new))
     }
 }
 
 /// Says again and again that this scheduler is there, until `stop` resolves.
 pub(crate) async fn note(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
-    let Some(url) = app.peers.url.clone().filter(|_| app.store.is_shared()) else { return stop.await };
+    let told = || app.peers.told(app.tls.as_deref()).filter(|_| app.store.is_shared());
     loop {
+        let Some(url) = told() else { return stop.await };
         let seen_at = app.config.clock.now();
-        let instance = Instance { id: app.peers.id.clone(), url: url.clone(), seen_at };
+        let instance = Instance { id: app.peers.id.clone(), url, seen_at };
         // A store that is away is complained about elsewhere.
         let _ = app.batcher.submit_one(Command::NoteInstance(instance)).await;
         tokio::select! {
@@ -145,7 +209,9 @@ async fn others(app: &App, job: &Job) -> Result<Vec<Instance>, ApiError> {
     let counts = |peer: &Instance| {
         peer.id != app.peers.id && now.since(peer.seen_at) < FORGOTTEN && started <= peer.seen_at + UNHEARD
     };
-    Ok(app.store.instances().await?.into_iter().filter(counts).collect())
+    let others: Vec<Instance> = app.store.instances().await?.into_iter().filter(counts).collect();
+    app.peers.pins.replace(others.iter().filter_map(pin).collect());
+    Ok(others)
 }
 
 /// Where the output of a job is.
@@ -207,11 +273,23 @@ pub(crate) async fn has_moved(app: &App, job: &Job, attempt: Option<u32>) -> boo
     locate(app, job, attempt, &call).await.is_ok_and(|found| found.there.is_some())
 }
 
+/// Proves to another scheduler that this one asks about the job that the path names: only schedulers on the store can make it.
+async fn token(app: &App, path: &str) -> Option<String> {
+    let job = path.split(['/', '?']).nth(2).and_then(job_in_path)?;
+    app.tokens.secret(app).await.ok()?;
+    // No lease has this number: it lets nobody speak for an attempt.
+    app.tokens.of(job, Lease(0))
+}
+
 async fn runs_of(app: &App, peer: &Instance, path: &str, call: &Call) -> Option<Vec<LogRun>> {
     let mut plain = Call::plain(call.request_id);
     plain.headers.clone_from(&call.headers);
-    let answer =
-        app.peers.get(peer, path, &plain).await.ok().filter(|answer| answer.status().is_success())?;
+    let answer = app
+        .peers
+        .get(peer, path, &plain, &token(app, path).await?)
+        .await
+        .ok()
+        .filter(|answer| answer.status().is_success())?;
     // An address that is good on one machine only, as 127.0.0.1 is, may lead to another scheduler: even to this one.
     answer.headers().get(HEADER_SCHEDULER).filter(|id| id.as_bytes() == peer.id.as_bytes())?;
     let body = tokio::time::timeout(ANSWER, answer.into_body().collect()).await.ok()?.ok()?;
@@ -220,8 +298,9 @@ async fn runs_of(app: &App, peer: &Instance, path: &str, call: &Call) -> Option<
 
 impl Whereabouts {
     fn named(&self) -> String {
-        let name =
-            |peer: &Instance| format!("{} (last heard of at {})", peer.url, clock::to_wire(peer.seen_at));
+        let name = |peer: &Instance| {
+            format!("{} (last heard of at {})", address(peer), clock::to_wire(peer.seen_at))
+        };
         self.unreachable.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
@@ -250,7 +329,8 @@ impl Whereabouts {
         call: &Call,
     ) -> Option<Result<Response, ApiError>> {
         let peer = self.there.as_ref()?;
-        let answer = app.peers.get(peer, path, call).await.map(|mut response| {
+        let token = token(app, path).await.unwrap_or_default();
+        let answer = app.peers.get(peer, path, call, &token).await.map(|mut response| {
             for name in [CONNECTION, TRANSFER_ENCODING] {
                 response.headers_mut().remove(name);
             }
@@ -262,7 +342,7 @@ impl Whereabouts {
             let message = format!(
                 "the output of this job is kept by the scheduler at {} (last heard of at {seen}), which does not \
                  answer: {error}",
-                peer.url
+                address(peer)
             );
             ApiError::logs_elsewhere(message)
         }))
@@ -271,6 +351,8 @@ impl Whereabouts {
 
 #[cfg(test)]
 mod tests {
+    use muster_domain::Timestamp;
+
     use super::*;
 
     #[test]
@@ -280,6 +362,18 @@ mod tests {
         assert_eq!(first.len(), 32);
         assert_eq!(directory_id(directory.path()).unwrap(), first);
         assert_ne!(directory_id(tempfile::tempdir().unwrap().path()).unwrap(), first);
+    }
+
+    #[test]
+    fn a_certificate_stands_behind_the_address() {
+        let peer =
+            |url: &str| Instance { id: "a".to_owned(), url: url.to_owned(), seen_at: Timestamp::default() };
+        let fingerprint = Fingerprint::from_sha256([7; 32]);
+        let pinned = peer(&format!("https://a:1#{fingerprint}"));
+        assert_eq!((address(&pinned), pin(&pinned)), ("https://a:1", Some(fingerprint)));
+        let plain = peer("http://a:1");
+        assert_eq!((address(&plain), pin(&plain)), ("http://a:1", None));
+        assert_eq!(pin(&peer("https://a:1#nonsense")), None);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use muster_store::Store;
+use muster_store::{Store, StoreExt as _};
+use muster_tls::{Fingerprint, Trust, roots_of};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -19,7 +20,7 @@ use crate::app::{App, Shared};
 use crate::archive::Archive;
 use crate::batcher::{Batcher, CommitterParts};
 use crate::clock::Clock;
-use crate::config::{Access, ServerConfig};
+use crate::config::{Access, ServerConfig, TlsConfig};
 use crate::dispatcher::Dispatcher;
 use crate::error::ServerError;
 use crate::file_limit;
@@ -32,6 +33,7 @@ use crate::listener::{self, Connections};
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
+use crate::tls::Tls;
 use crate::wake::{self, WakeHub};
 use crate::webhooks::{Reach, Sender};
 use crate::{ids, loops, routes};
@@ -88,6 +90,13 @@ struct Stages {
     committer: watch::Sender<bool>,
 }
 
+impl Stages {
+    fn new() -> Self {
+        let unsaid = || watch::Sender::new(false);
+        Self { closing: unsaid(), loops: unsaid(), committer: unsaid() }
+    }
+}
+
 /// Resolves when the signal is given or its owner is gone.
 async fn given(mut signal: watch::Receiver<bool>) {
     let _ = signal.wait_for(|given| *given).await;
@@ -101,12 +110,14 @@ impl Server {
         listen: impl Into<Listen>,
     ) -> Result<RunningServer, ServerError> {
         file_limit::fit(&mut config);
-        let listener = bind(listen.into(), &config.access).await?;
+        let listener = bind(listen.into(), &config.access, store.as_ref()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
         let logs = LogStore::open(&config.data_dir, config.limits.log_stream).map_err(data_dir)?;
         let logs = Arc::new(logs);
-        let peers = Peers::open(&config.data_dir, advertised(&config, addr)).map_err(data_dir)?;
+        let tls = Tls::open(&config, addr)?;
+        let trust = trust(&config)?;
+        let peers = Peers::open(&config.data_dir, advertised(&config, addr), &trust).map_err(data_dir)?;
         let archive = open_archive(&config)?;
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
@@ -129,18 +140,17 @@ impl Server {
             Arc::clone(&metrics),
             config.safety_tick,
         );
-        let stages = Stages {
-            closing: watch::Sender::new(false),
-            loops: watch::Sender::new(false),
-            committer: watch::Sender::new(false),
-        };
+        let stages = Stages::new();
         let app = Arc::new(App {
-            gate: Gate::new(&known_as(&config), addr),
+            gate: Gate::new(&known_as(&config), addr, tls.is_some()),
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
-            webhooks: Sender::new(&config.webhooks, Reach::new(&config.webhooks, addr), config.clock.clone()),
+            webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
             event_readers: Arc::new(Semaphore::new(config.max_event_readers)),
             tokens: crate::tokens::Tokens::default(),
+            credentials: crate::identity::Credentials::default(),
+            guesses: crate::passwords::Guesses::default(),
+            tls,
             peers,
             config,
             store,
@@ -160,9 +170,8 @@ impl Server {
         let router = routes::router(Arc::clone(&app));
         let committer = tokio::spawn(committer.run(given(stages.committer.subscribe())));
         let background = spawn_background(&app, &stages);
-        let connections = listener.map(|listener| {
-            listener::serve(listener, router.clone(), &app.config, stages.closing.subscribe())
-        });
+        let connections = listener
+            .map(|listener| listener::serve(listener, router.clone(), &app, stages.closing.subscribe()));
         Ok(RunningServer { addr, app, router, stages, connections, background, committer })
     }
 }
@@ -183,16 +192,25 @@ fn known_as(config: &ServerConfig) -> Access {
     access
 }
 
+/// Whom this scheduler believes when it connects to others. A file that cannot be used is found now and not later.
+fn trust(config: &ServerConfig) -> Result<Trust, ServerError> {
+    if let Some(path) = &config.ca_file {
+        roots_of(path).map_err(ServerError::CaFile)?;
+    }
+    Ok(Trust { ca_file: config.ca_file.clone(), fingerprint: None })
+}
+
 /// Where other schedulers reach this one: as said, or where it listens.
 fn advertised(config: &ServerConfig, addr: Option<SocketAddr>) -> Option<String> {
     let said = config.advertise_url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
     said.or_else(|| {
         let addr = addr?;
+        let scheme = if config.tls == TlsConfig::Off { "http" } else { "https" };
         if addr.ip().is_unspecified() {
             let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
-            return Some(format!("http://{name}:{}", addr.port()));
+            return Some(format!("{scheme}://{name}:{}", addr.port()));
         }
-        Some(format!("http://{addr}"))
+        Some(format!("{scheme}://{addr}"))
     })
 }
 
@@ -205,19 +223,36 @@ fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {
     opened.map(Some).map_err(|source| ServerError::ArchiveDir { path: path.clone(), source })
 }
 
-async fn bind(listen: Listen, access: &Access) -> Result<Option<TcpListener>, ServerError> {
+async fn bind(
+    listen: Listen,
+    access: &Access,
+    store: &dyn Store,
+) -> Result<Option<TcpListener>, ServerError> {
     match listen {
         Listen::InProcess => Ok(None),
         Listen::Socket(listener) => {
             // A socket that does not tell its address is taken for one that everybody reaches.
-            access.check(listener.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into()))?;
+            let address = listener.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into());
+            check_address(access, address, store).await?;
             Ok(Some(listener))
         }
         Listen::Address(address) => {
-            access.check(address)?;
+            check_address(access, address, store).await?;
             let bound = TcpListener::bind(address).await;
             bound.map(Some).map_err(|source| ServerError::Listen { address, source })
         }
+    }
+}
+
+/// Refuses an address that others than this machine reach while nobody could prove who it is. A store that does not
+/// answer has accounts, as far as this matters: nobody is let in without a credential.
+async fn check_address(access: &Access, address: SocketAddr, store: &dyn Store) -> Result<(), ServerError> {
+    if access.insecure || address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    match tokio::time::timeout(TIME_BOUND, store.accounts()).await {
+        Ok(Ok(accounts)) if accounts.is_empty() => Err(ServerError::Unprotected { address }),
+        _ => Ok(()),
     }
 }
 
@@ -273,13 +308,24 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { crate::peers::note(&app, stop).await })
     };
-    vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, probe, keep_time, note]
+    let mut all =
+        vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, probe, keep_time, note];
+    all.extend(app.tls.clone().map(|tls| {
+        let stop = stop();
+        tokio::spawn(async move { tls.keep_fresh(stop).await })
+    }));
+    all
 }
 
 impl RunningServer {
     /// Where it listens; `None` when it does not.
     pub fn addr(&self) -> Option<SocketAddr> {
         self.addr
+    }
+
+    /// The certificate that it shows; `None` when connections are not encrypted.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.app.tls.as_ref().map(|tls| tls.fingerprint())
     }
 
     /// The API as a service, for callers in the same process.

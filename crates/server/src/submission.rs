@@ -14,6 +14,7 @@ use crate::gang_submission::{self, GangFields};
 use crate::ids;
 use crate::lenient::lenient_object;
 use crate::placement_fields::TopologyBody;
+use crate::secret_uses::{self, WishBody};
 
 /// Time that is left for the report between the kill and the moment the process is taken for gone.
 const GRACE_MARGIN_SECONDS: u64 = 5;
@@ -73,6 +74,7 @@ lenient_object! {
         rule: String = "rule",
         rules: BTreeMap<String, String> = "rules",
         if_unmet: String = "if_unmet",
+        secrets: Vec<WishBody> = "secrets",
         image: String = "image" | "image_name",
         required_cpu: f64 = "required_cpu",
         required_memory: u64 = "required_memory",
@@ -259,6 +261,7 @@ impl SubmitBody {
             user: optional("user", self.user, limits.name)?,
             fixed: self.preemptible == Some(false),
             on_disconnect: conditions::on_disconnect(self.on_disconnect.as_deref())?,
+            secrets: secret_uses::check(self.secrets.unwrap_or_default())?,
         })
     }
 }

@@ -3,8 +3,6 @@
 //! Guarantee: a token says which job and lease it is for, and nobody without the secret of the store, which
 //! all schedulers on it share, can make one.
 
-use std::fmt::Write as _;
-
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use muster_domain::{Caller, JobId, Lease, Secret};
 use muster_protocol::HEADER_JOB_TOKEN;
@@ -13,6 +11,7 @@ use sha2::Sha256;
 use tokio::sync::OnceCell;
 
 use crate::app::App;
+use crate::bearer::hex;
 use crate::error::ApiError;
 use crate::extract::Call;
 use crate::ids;
@@ -50,12 +49,7 @@ fn mac(secret: &Secret, job: JobId, lease: Lease) -> String {
         return String::new();
     };
     mac.update(format!("{PREFIX}.{}.{}", job.as_uuid().simple(), lease.0).as_bytes());
-    let mut text = String::new();
-    for byte in mac.finalize().into_bytes() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&mac.finalize().into_bytes())
 }
 
 /// The token that a request carries, as it is.
@@ -67,6 +61,20 @@ fn carried(call: &Call) -> Option<&str> {
 /// The job that a request speaks for, and its lease; `None` when it carries no token.
 pub(crate) async fn speaker(app: &App, call: &Call) -> Result<Option<(JobId, Lease)>, ApiError> {
     let Some(token) = carried(call) else { return Ok(None) };
+    // What belongs to a user or a worker is no token of a job, and says nothing about one.
+    if call.identity.credential.is_some() {
+        return Ok(None);
+    }
+    verified(app, token).await.map(Some)
+}
+
+/// Whether a text may be the token of a job.
+pub(crate) fn is_job_token(text: &str) -> bool {
+    text.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The job and the lease that a token is for.
+pub(crate) async fn verified(app: &App, token: &str) -> Result<(JobId, Lease), ApiError> {
     let wrong = || ApiError::unauthorized("the token is not valid");
     let mut parts = token.split('.');
     let (Some(PREFIX), Some(job), Some(lease), Some(given), None) =
@@ -77,11 +85,7 @@ pub(crate) async fn speaker(app: &App, call: &Call) -> Result<Option<(JobId, Lea
     let uuid = uuid::Uuid::try_parse(job).map_err(|_| wrong())?;
     let (job, lease) = (JobId::from_uuid(uuid), Lease(lease.parse().map_err(|_| wrong())?));
     let secret = app.tokens.secret(app).await?;
-    if same(given.as_bytes(), mac(secret, job, lease).as_bytes()) {
-        Ok(Some((job, lease)))
-    } else {
-        Err(wrong())
-    }
+    if same(given.as_bytes(), mac(secret, job, lease).as_bytes()) { Ok((job, lease)) } else { Err(wrong()) }
 }
 
 /// Who speaks for `job`: the token if there is one, else what the request says about itself.

@@ -91,9 +91,11 @@ pub(crate) enum Kind {
 pub(crate) const fn kind(command: &Command) -> Kind {
     match command {
         Command::Report(report) => match report.kind {
-            ReportKind::Failed | ReportKind::TimedOut | ReportKind::Released | ReportKind::Lost => {
-                Kind::Stops(report.job)
-            }
+            ReportKind::Failed
+            | ReportKind::TimedOut
+            | ReportKind::Released
+            | ReportKind::Lost
+            | ReportKind::Refused => Kind::Stops(report.job),
             ReportKind::Done | ReportKind::Preempted | ReportKind::Finished => Kind::Plain,
         },
         Command::Cancel { job, .. } | Command::Preempt { job, .. } => Kind::Stops(*job),

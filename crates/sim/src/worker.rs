@@ -243,7 +243,7 @@ impl SimWorker {
         });
         self.open_claim = Some(Arc::clone(&key));
         let (worker, key, prepares) = (Some(self.id.clone()), Some(key), self.prepares);
-        Some(Command::Claim(Ask { worker, max, ahead: 0, key, again, prepares, terms: None }))
+        Some(Command::Claim(Ask { worker, max, key, again, prepares, ..Ask::default() }))
     }
 
     /// No lease that the next claim brings is younger.

@@ -72,8 +72,7 @@ async fn round(store: &PostgresStore) -> Done<u64> {
     };
     let submit = Submit { jobs: (0..ROUND).map(new).collect(), atomic: false, set: None };
     store.apply_one(now(), Command::Submit(submit)).await?.0?;
-    let ask =
-        Ask { worker: None, max: ROUND, ahead: 0, key: None, again: false, prepares: false, terms: None };
+    let ask = Ask { max: ROUND, ..Ask::default() };
     let Outcome::Claimed(jobs) = store.apply_one(now(), Command::Claim(ask)).await?.0? else { return Ok(0) };
     let done = |claimed: &Claimed| {
         Command::Report(Report {

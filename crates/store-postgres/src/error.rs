@@ -1,9 +1,11 @@
 //! Errors of the database as errors of the store. Nowhere else is an error code looked at.
 
 use std::error::Error;
+use std::fmt;
 
 use deadpool_postgres::PoolError;
 use muster_store::StoreError;
+use muster_tls::{Untrusted, untrusted};
 use tokio_postgres::error::{DbError, SqlState};
 
 /// Unique indexes that two transactions may run into without either being wrong: tried again, the loser
@@ -13,6 +15,9 @@ const RACES: [&str; 2] = ["jobs_by_key", "shapes_pkey"];
 /// Gives the failed operation its name: `.map_err(during("insert jobs"))`.
 pub(crate) fn during(operation: &'static str) -> impl Fn(tokio_postgres::Error) -> StoreError {
     move |error| match error.as_db_error() {
+        None if untrusted(&error).is_some() => {
+            StoreError::Unavailable { operation, source: distrust(&error) }
+        }
         Some(told) if is_collision(told) => StoreError::Conflict { operation },
         Some(told) if *told.code() == SqlState::DISK_FULL => {
             StoreError::Full { operation, place: Some("on the disk of the PostgreSQL server".to_owned()) }
@@ -31,6 +36,36 @@ pub(crate) fn acquiring(operation: &'static str) -> impl Fn(PoolError) -> StoreE
         PoolError::Backend(error) => during(operation)(error),
         PoolError::Closed => StoreError::Closed,
         error => StoreError::Unavailable { operation, source: Box::new(error) },
+    }
+}
+
+/// Whether the server showed a certificate that is not believed. A program that starts does not wait for another one; one
+/// that runs does, as for a server that is away.
+pub(crate) fn is_untrusted(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { source, .. } if source.is::<Distrust>())
+}
+
+#[derive(Debug)]
+struct Distrust(Untrusted);
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server is not trusted: {}; ", self.0)?;
+        match self.0 {
+            Untrusted::WrongName { .. } => f.write_str(
+                "use a host of the certificate in the URL, or sslmode=verify-ca, which asks for the CA only",
+            ),
+            _ => f.write_str("name the CA that signed it with sslrootcert=FILE in the URL"),
+        }
+    }
+}
+
+impl Error for Distrust {}
+
+fn distrust(error: &tokio_postgres::Error) -> Box<dyn Error + Send + Sync> {
+    match untrusted(error) {
+        Some(problem) => Box::new(Distrust(problem.clone())),
+        None => describe(error).into(),
     }
 }
 

@@ -5,8 +5,9 @@
 //! * `tx` and the files beside it (`jobs`, `pending`, `held`, `workers`, `lists`, `events`) are the
 //!   primitives; each is one statement, or a fixed number of them, whatever the number of rows.
 //! * `wakes` tells other instances of commits, `leadership` lets one instance at a time run a loop.
-//! * `row` maps rows, `error` maps errors, `migrations` brings an older database up to date.
+//! * `row` maps rows, `error` maps errors, `encryption` is TLS to the server, `migrations` brings an older database up to date.
 
+mod encryption;
 mod error;
 mod events;
 mod gangs;
@@ -22,6 +23,7 @@ mod pending;
 mod plans_tests;
 mod pool;
 mod probe;
+mod records;
 mod roster;
 mod row;
 mod schedulers;

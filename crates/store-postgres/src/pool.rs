@@ -2,14 +2,18 @@
 //!
 //! Every wait has a bound, so that a server which has vanished turns into an error and not into silence.
 
+use std::fmt;
 use std::time::Duration;
 
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
 };
 use muster_store::StoreError;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::encryption::Encryption;
 use crate::error::{during, failed};
 
 /// What an operator chooses about the connections.
@@ -56,9 +60,33 @@ const PRESENCE: &str = "-c tcp_keepalives_idle=2 -c tcp_keepalives_interval=1 -c
 const LOOK_AT_CLIENT: &str = "SELECT set_config(name, '2000', false) FROM pg_settings \
     WHERE name = 'client_connection_check_interval' AND setting = '0'";
 
+/// A database, and how it is reached. All connections are made by it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) config: Config,
+    tls: MakeRustlsConnect,
+}
+
+/// A connection, which must be polled for its client to get anywhere.
+pub(crate) type TargetConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    pub(crate) async fn connect(&self) -> Result<(Client, TargetConnection), tokio_postgres::Error> {
+        self.config.connect(self.tls.clone()).await
+    }
+}
+
 /// The settings of every connection; the URL's own options come last and win.
-pub(crate) fn configure(url: &str, options: &PostgresOptions) -> Result<Config, StoreError> {
+pub(crate) fn configure(url: &str, options: &PostgresOptions) -> Result<Target, StoreError> {
+    let (encryption, url) = Encryption::take_from(url)?;
     let mut config: Config = url.parse().map_err(during("read the database URL"))?;
+    let tls = encryption.apply(&mut config)?;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(options.connect_timeout);
     }
@@ -70,13 +98,13 @@ pub(crate) fn configure(url: &str, options: &PostgresOptions) -> Result<Config, 
     let own = config.get_options().unwrap_or_default().to_owned();
     let timeout = options.statement_timeout.as_millis();
     config.options(format!("{PLANNING} {PRESENCE} -c statement_timeout={timeout} {own}").trim_end());
-    Ok(config)
+    Ok(Target { config, tls })
 }
 
 /// A pool that makes connections when they are needed and replaces those that were lost.
-pub(crate) fn build(config: Config, options: &PostgresOptions) -> Result<Pool, StoreError> {
+pub(crate) fn build(target: Target, options: &PostgresOptions) -> Result<Pool, StoreError> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    Pool::builder(Manager::from_config(config, NoTls, recycling))
+    Pool::builder(Manager::from_config(target.config, target.tls, recycling))
         .max_size(options.pool_size.max(1))
         .wait_timeout(Some(options.acquire_timeout))
         .create_timeout(Some(options.connect_timeout * 2))
@@ -96,7 +124,7 @@ mod tests {
     #[test]
     fn the_url_has_the_last_word() {
         let url = "postgres://u@localhost/db?options=-c%20jit%3Don&connect_timeout=7&application_name=mine";
-        let config = configure(url, &PostgresOptions::default()).unwrap();
+        let config = configure(url, &PostgresOptions::default()).unwrap().config;
         let options = config.get_options().unwrap();
         assert!(options.contains("statement_timeout=30000") && options.ends_with("-c jit=on"), "{options}");
         assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(7)));

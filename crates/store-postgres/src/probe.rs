@@ -1,9 +1,10 @@
 //! A connection that only asks whether the server is there, so that the answer does not wait for a free one.
 
 use tokio::sync::Mutex;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::Client;
 
 use crate::error::during;
+use crate::pool::Target;
 use crate::tx::Done;
 
 /// The connection, made when it is first needed and again after it was lost.
@@ -13,11 +14,11 @@ pub(crate) struct Probe(Mutex<Option<Client>>);
 impl Probe {
     /// Asks once; true when a new connection had to be made. A caller that stops waiting takes the connection along: the
     /// next one makes another.
-    pub(crate) async fn ask(&self, config: &Config) -> Done<bool> {
+    pub(crate) async fn ask(&self, target: &Target) -> Done<bool> {
         let mut kept = self.0.lock().await;
         let (client, anew) = match kept.take().filter(|client| !client.is_closed()) {
             Some(client) => (client, false),
-            None => (connect(config).await.map_err(during("ping"))?, true),
+            None => (connect(target).await.map_err(during("ping"))?, true),
         };
         client.batch_execute("SELECT 1").await.map_err(during("ping"))?;
         *kept = Some(client);
@@ -32,8 +33,8 @@ impl Probe {
     }
 }
 
-async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
-    let (client, connection) = config.connect(NoTls).await?;
+async fn connect(target: &Target) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = target.connect().await?;
     // Ends when the client is dropped or the connection lost.
     tokio::spawn(connection);
     Ok(client)

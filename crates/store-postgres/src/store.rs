@@ -9,10 +9,9 @@ use futures::stream::BoxStream;
 use muster_domain::Timestamp;
 use muster_store::engine::{self, Policies, Roster};
 use muster_store::{Applied, Command, Query, Reply, Store, StoreError, Wake};
-use tokio_postgres::Config;
 
-use crate::error::{acquiring, during};
-use crate::pool::{self, PostgresOptions};
+use crate::error::{acquiring, during, is_untrusted};
+use crate::pool::{self, PostgresOptions, Target};
 use crate::probe::Probe;
 use crate::tx::{Done, PostgresTx, Scope};
 use crate::{migrations, wakes};
@@ -32,7 +31,7 @@ pub struct PostgresStore {
     unprepared: Mutex<Option<String>>,
     roster: Mutex<Roster>,
     probe: Probe,
-    config: Arc<Config>,
+    target: Arc<Target>,
     /// Tells our own notifications from those of others.
     instance: u64,
 }
@@ -49,7 +48,7 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// The same, but a server that is out of reach is waited for. Until it was reached every call is
+    /// The same, but a server that is out of reach is waited for; one that is not trusted is not. Until it was reached every call is
     /// [`StoreError::Unavailable`].
     pub async fn connect_or_wait(
         url: &str,
@@ -58,6 +57,7 @@ impl PostgresStore {
     ) -> Result<Arc<Self>, StoreError> {
         let store = Arc::new(Self::open(url, options, policies)?);
         match store.prepare().await {
+            Err(error) if is_untrusted(&error) => return Err(error),
             Err(error @ StoreError::Unavailable { .. }) => {
                 tracing::warn!(%error, "PostgreSQL is out of reach; waiting for it");
                 tokio::spawn(keep_preparing(Arc::downgrade(&store)));
@@ -68,14 +68,14 @@ impl PostgresStore {
     }
 
     fn open(url: &str, options: PostgresOptions, policies: impl Into<Policies>) -> Result<Self, StoreError> {
-        let config = pool::configure(url, &options)?;
+        let target = pool::configure(url, &options)?;
         Ok(Self {
             policies: policies.into(),
-            pool: pool::build(config.clone(), &options)?,
+            pool: pool::build(target.clone(), &options)?,
             unprepared: Mutex::new(Some("it was not reached yet".to_owned())),
             roster: Mutex::default(),
             probe: Probe::default(),
-            config: Arc::new(config),
+            target: Arc::new(target),
             instance: rand::random(),
         })
     }
@@ -165,7 +165,14 @@ impl PostgresStore {
             | Query::States(_)
             | Query::Queues
             | Query::Webhooks { .. }
+            | Query::Accounts
+            | Query::Account { .. }
+            | Query::Credentials
+            | Query::Credential { .. }
+            | Query::Audit(_)
             | Query::DeadLetters(_)
+            | Query::Secrets(_)
+            | Query::SealingKeys(_)
             | Query::Sets(_)
             | Query::Gang(_)
             | Query::Gangs(_)
@@ -183,8 +190,8 @@ impl PostgresStore {
     }
 }
 
-/// Tries until it worked or the store is closed. Not within a call: whoever stops waiting for one would undo a migration
-/// that takes long.
+/// Tries until it works or the store is closed. It is a task of its own: a call that is given up would undo a long
+/// migration.
 async fn keep_preparing(store: Weak<PostgresStore>) {
     loop {
         tokio::time::sleep(PREPARE_PAUSE).await;
@@ -211,7 +218,7 @@ impl Store for PostgresStore {
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async {
             self.check_prepared("ping")?;
-            if self.probe.ask(&self.config).await? {
+            if self.probe.ask(&self.target).await? {
                 // The connection before it was lost. So are others that were idle, and each would cost a batch.
                 self.pool.retain(|_, _| false);
             }
@@ -230,7 +237,7 @@ impl Store for PostgresStore {
     }
 
     fn wakes(&self) -> BoxStream<'static, Wake> {
-        wakes::listen(Arc::clone(&self.config), self.instance)
+        wakes::listen(Arc::clone(&self.target), self.instance)
     }
 
     fn is_remote(&self) -> bool {

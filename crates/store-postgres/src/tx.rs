@@ -5,8 +5,9 @@ use muster_domain::{
     SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Apart, Changed, CheckpointPart, Counts, Edge, EventFilter, HeldJob, Instance, JobFilter, LeaseEnds,
-    LeaseLock, LetterFilter, Oldest, SetCount, SetFilter, Tx, Usage, WaitingGang,
+    Apart, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen, Counts, Edge, EventFilter, HeldJob,
+    Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter,
+    Tx, Usage, WaitingGang,
 };
 
 pub(crate) use crate::scope::Scope;
@@ -241,6 +242,30 @@ impl Tx for PostgresTx {
 
     async fn holders_of_key(&mut self, key: &str, limit: usize) -> Done<Vec<JobId>> {
         self.select_holders(key, limit).await
+    }
+
+    async fn records(&mut self, kind: RecordKind, chosen: Chosen<'_>) -> Done<Vec<Record>> {
+        self.select_records(kind, chosen).await
+    }
+
+    async fn put_records(&mut self, records: &[Record]) -> Done<()> {
+        self.write_records(records).await
+    }
+
+    async fn delete_records(&mut self, kind: RecordKind, keys: &[String]) -> Done<()> {
+        self.remove_records(kind, keys).await
+    }
+
+    async fn append_audit(&mut self, lines: &[AuditLine]) -> Done<()> {
+        self.write_audit(lines).await
+    }
+
+    async fn audit(&mut self, filter: &AuditFilter) -> Done<Vec<AuditLine>> {
+        self.select_audit(filter).await
+    }
+
+    async fn forget_audit(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
+        self.remove_audit(before, limit).await
     }
 
     async fn lock_webhooks(&mut self, ids: &[WebhookId]) -> Done<Vec<Webhook>> {

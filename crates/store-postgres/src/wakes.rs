@@ -12,7 +12,9 @@ use muster_domain::{Timestamp, WorkerId};
 use muster_store::Wake;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
+
+use crate::pool::Target;
 
 pub(crate) const CHANNEL: &str = "muster";
 /// The server refuses payloads of 8000 bytes; with more workers to stop than this holds, all are looked up.
@@ -82,7 +84,7 @@ struct Line {
 }
 
 struct Listener {
-    config: Arc<Config>,
+    target: Arc<Target>,
     instance: u64,
     line: Option<Line>,
     /// Whether there was a line before this one.
@@ -91,8 +93,8 @@ struct Listener {
 }
 
 /// Wake-ups from other instances, without end.
-pub(crate) fn listen(config: Arc<Config>, instance: u64) -> BoxStream<'static, Wake> {
-    let listener = Listener { config, instance, line: None, reconnecting: false, pause: FIRST_PAUSE };
+pub(crate) fn listen(target: Arc<Target>, instance: u64) -> BoxStream<'static, Wake> {
+    let listener = Listener { target, instance, line: None, reconnecting: false, pause: FIRST_PAUSE };
     stream::unfold(listener, |mut listener| async move {
         let wake = listener.next().await;
         Some((wake, listener))
@@ -123,7 +125,7 @@ impl Listener {
 
     /// Opens the line. Returns a wake-up when something may have been missed.
     async fn connect(&mut self) -> Option<Wake> {
-        match open(&self.config).await {
+        match open(&self.target).await {
             Ok(line) => {
                 let missed = std::mem::replace(&mut self.reconnecting, true);
                 let stops = if missed { workers_to_stop(&line.client).await } else { Vec::new() };
@@ -190,8 +192,8 @@ fn merge(wake: &mut Wake, own: u64, text: &str) -> bool {
     payload.all_stops
 }
 
-async fn open(config: &Config) -> Result<Line, tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+async fn open(target: &Target) -> Result<Line, tokio_postgres::Error> {
+    let (client, mut connection) = target.connect().await?;
     let (sender, payloads) = mpsc::unbounded_channel();
     // Ends when the client is dropped or the connection lost; the closed channel tells the listener.
     tokio::spawn(async move {

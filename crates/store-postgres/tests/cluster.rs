@@ -48,15 +48,7 @@ async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl Fn
 }
 
 fn claim(worker: Option<&str>) -> Command {
-    Command::Claim(Ask {
-        worker: worker.map(WorkerId::new),
-        max: 1,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    })
+    Command::Claim(Ask { worker: worker.map(WorkerId::new), max: 1, ..Ask::default() })
 }
 
 #[tokio::test]

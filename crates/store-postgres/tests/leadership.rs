@@ -64,15 +64,7 @@ async fn one_of_many_that_ask_at_once_leads() {
 }
 
 fn claim() -> Command {
-    Command::Claim(Ask {
-        worker: None,
-        max: 5,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    })
+    Command::Claim(Ask { max: 5, ..Ask::default() })
 }
 
 /// Works on the store from all sides until told to stop.

@@ -50,15 +50,7 @@ fn tagged(queue: &str) -> JobSpec {
 }
 
 async fn claim(store: Arc<dyn Store>, worker: &'static str, now: Timestamp) -> Vec<Job> {
-    let ask = Ask {
-        worker: Some(WorkerId::new(worker)),
-        max: 4,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    };
+    let ask = Ask { worker: Some(WorkerId::new(worker)), max: 4, ..Ask::default() };
     match store.apply_one(now, Command::Claim(ask)).await.unwrap().0.unwrap() {
         Outcome::Claimed(jobs) => jobs.into_iter().map(|claimed| claimed.job).collect(),
         other => panic!("{other:?}"),

@@ -24,6 +24,7 @@ mod pending;
 #[cfg(test)]
 mod plans_tests;
 mod private;
+mod records;
 mod roster;
 mod row;
 mod schedulers;

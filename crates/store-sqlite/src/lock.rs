@@ -13,7 +13,16 @@ use crate::error::failed;
 
 /// Keeps other processes away from the database until it is dropped.
 #[derive(Debug)]
-pub(crate) struct FileLock(#[expect(dead_code, reason = "held for its lock")] File);
+pub(crate) struct FileLock(File);
+
+impl Drop for FileLock {
+    /// Given up by name, not only by closing the file: a process that is being made has the file open, too, until it becomes
+    /// another program.
+    fn drop(&mut self) {
+        // What fails here, closing does.
+        let _ = self.0.unlock();
+    }
+}
 
 impl FileLock {
     pub(crate) fn take(database: &Path) -> Result<Self, StoreError> {

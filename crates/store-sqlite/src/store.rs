@@ -121,7 +121,14 @@ impl Store for SqliteStore {
             | Query::States(_)
             | Query::Queues
             | Query::Webhooks { .. }
+            | Query::Accounts
+            | Query::Account { .. }
+            | Query::Credentials
+            | Query::Credential { .. }
+            | Query::Audit(_)
             | Query::DeadLetters(_)
+            | Query::Secrets(_)
+            | Query::SealingKeys(_)
             | Query::Why { .. }
             | Query::Standings
             | Query::WaitingByUser(_) => &self.reader,

@@ -11,6 +11,8 @@ use muster_domain::{
 
 use muster_planner::policy::{Allowances, Cause};
 
+use crate::accounts::{AccountCommand, AccountOutcome};
+use crate::secrets::{SecretCommand, SecretOutcome};
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
 
 /// One job of a submission. The id is made at the edge.
@@ -54,7 +56,7 @@ pub struct Submit {
 }
 
 /// A request for work.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ask {
     /// `None` for an anonymous claimer.
     pub worker: Option<WorkerId>,
@@ -364,6 +366,9 @@ pub enum Command {
     /// Remove exactly these jobs, as far as they may go.
     Remove(Removal),
     Webhook(WebhookCommand),
+    Account(Box<AccountCommand>),
+    /// Sealed secrets and the keys that they are sealed to.
+    Secrets(SecretCommand),
 }
 
 impl Command {
@@ -491,6 +496,8 @@ pub enum Outcome {
     /// What was to be noted is on disk.
     Noted,
     Webhook(WebhookOutcome),
+    Account(AccountOutcome),
+    Secrets(SecretOutcome),
 }
 
 /// One answer for each command of a batch.

@@ -6,6 +6,7 @@
 //! * [`engine`] is the only place where verbs are written; it asks `muster_domain` for every decision.
 //! * [`compliance`] is the suite that every backend must pass.
 
+pub mod accounts;
 pub mod applied;
 pub mod command;
 #[cfg(feature = "compliance")]
@@ -15,13 +16,18 @@ pub mod error;
 pub mod faults;
 pub mod memory;
 pub mod query;
+pub mod records;
 pub mod row;
+pub mod secrets;
 pub mod store;
 pub mod tx;
 pub mod webhooks;
 
 pub use muster_planner::policy::{Allowance, Allowances};
 
+pub use accounts::{
+    AccountCommand, AccountOutcome, AccountVerb, AuditEntry, KnownCredential, MAX_CREDENTIALS,
+};
 pub use applied::{Applied, DrainCause, GangNote, GangStep, Wake};
 pub use command::{
     Answer, Ask, CheckpointPart, Claimed, Command, Content, HeartbeatReply, Input, Instance, NewJob, Outcome,
@@ -34,6 +40,8 @@ pub use query::{
     CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
     Query, QueueStanding, Reply, SetCount, SetFilter, SetView, WorkerUsage,
 };
+pub use records::{AuditFilter, AuditLine, Chosen, Record, RecordKind};
+pub use secrets::{SecretCommand, SecretOutcome, WorkerKeys};
 pub use store::{Store, StoreExt};
 pub use tx::{Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, WaitingGang};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

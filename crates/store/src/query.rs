@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    Amounts, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet, Overview, Queue, QueueName,
-    Resources, SetId, SetKind, Status, Timestamp, Worker, WorkerId,
+    Account, Amounts, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet,
+    Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, Worker, WorkerId,
 };
 
+use crate::accounts::{AuditEntry, KnownCredential};
 use crate::command::Instance;
+use crate::records::AuditFilter;
+use crate::secrets::WorkerKeys;
 use crate::webhooks::{LetterFilter, WebhookView};
 
 /// Which jobs to list: all conditions hold together; newest first.
@@ -221,7 +224,23 @@ pub enum Query {
     Webhooks {
         counted: bool,
     },
+    /// Secrets by name: of these names, or all.
+    Secrets(Option<Vec<String>>),
+    /// The keys of one worker, or of all that have announced some.
+    SealingKeys(Option<WorkerId>),
     DeadLetters(LetterFilter),
+    /// All accounts, by name.
+    Accounts,
+    Account {
+        name: String,
+    },
+    /// All credentials, oldest first.
+    Credentials,
+    /// The credential with this digest, and the account behind it.
+    Credential {
+        digest: String,
+    },
+    Audit(AuditFilter),
 }
 
 /// The reply to the [`Query`] of the same name.
@@ -248,5 +267,12 @@ pub enum Reply {
     Overview(Overview),
     Why(Option<(Job, Explanation)>),
     Webhooks(Vec<WebhookView>),
+    Secrets(Vec<SealedSecret>),
+    SealingKeys(Vec<WorkerKeys>),
     DeadLetters(Vec<DeadLetter>),
+    Accounts(Vec<Account>),
+    Account(Option<Account>),
+    Credentials(Vec<Credential>),
+    Credential(Option<KnownCredential>),
+    Audit(Vec<AuditEntry>),
 }

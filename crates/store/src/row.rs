@@ -171,13 +171,14 @@ const fn closed_by_name(kind: ReportKind) -> &'static str {
         ReportKind::Preempted => "preempted",
         ReportKind::Finished => "finished",
         ReportKind::Lost => "lost",
+        ReportKind::Refused => "refused",
     }
 }
 
 impl JobRow {
     /// The stored form of `closed_by`, checked.
     pub fn parse_closed_by(text: &str) -> Option<&'static str> {
-        ["done", "failed", "timed_out", "released", "preempted", "finished", "lost"]
+        ["done", "failed", "timed_out", "released", "preempted", "finished", "lost", "refused"]
             .into_iter()
             .find(|name| *name == text)
     }
@@ -192,6 +193,7 @@ impl JobRow {
             Some("preempted") => Some(ReportKind::Preempted),
             Some("finished") => Some(ReportKind::Finished),
             Some("lost") => Some(ReportKind::Lost),
+            Some("refused") => Some(ReportKind::Refused),
             Some(other) => return Err(self.corrupt(format!("closed_by {other:?}"))),
         };
         Ok(self.closed_lease.map(|lease| ClosedLease { lease: Lease(lease as u64), by }))

@@ -8,9 +8,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_domain::{
-    DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, Timestamp, WorkerId,
+    Account, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, SealedSecret,
+    Timestamp, WorkerId,
 };
 
+use crate::accounts::{AuditEntry, KnownCredential};
 use crate::applied::{Applied, Wake};
 use crate::command::{Answer, Command, Instance};
 use crate::error::StoreError;
@@ -18,6 +20,8 @@ use crate::query::{
     CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
     Query, Reply, SetFilter, SetView, WorkerUsage,
 };
+use crate::records::AuditFilter;
+use crate::secrets::WorkerKeys;
 use crate::webhooks::{LetterFilter, WebhookView};
 
 /// A place where jobs, workers and events are kept.
@@ -223,6 +227,32 @@ pub trait StoreExt: Store {
         }
     }
 
+    /// Secrets by name: of these names, or all.
+    fn secrets(
+        &self,
+        names: Option<Vec<String>>,
+    ) -> impl Future<Output = Result<Vec<SealedSecret>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Secrets(names)).await? {
+                Reply::Secrets(secrets) => Ok(secrets),
+                _ => Err(mismatch("secrets")),
+            }
+        }
+    }
+
+    /// The keys of one worker, or of all that have announced some.
+    fn sealing_keys(
+        &self,
+        worker: Option<WorkerId>,
+    ) -> impl Future<Output = Result<Vec<WorkerKeys>, StoreError>> + Send {
+        async move {
+            match self.read(Query::SealingKeys(worker)).await? {
+                Reply::SealingKeys(keys) => Ok(keys),
+                _ => Err(mismatch("sealing keys")),
+            }
+        }
+    }
+
     fn dead_letters(
         &self,
         filter: LetterFilter,
@@ -231,6 +261,54 @@ pub trait StoreExt: Store {
             match self.read(Query::DeadLetters(filter)).await? {
                 Reply::DeadLetters(letters) => Ok(letters),
                 _ => Err(mismatch("dead letters")),
+            }
+        }
+    }
+
+    fn accounts(&self) -> impl Future<Output = Result<Vec<Account>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Accounts).await? {
+                Reply::Accounts(accounts) => Ok(accounts),
+                _ => Err(mismatch("accounts")),
+            }
+        }
+    }
+
+    fn account(&self, name: String) -> impl Future<Output = Result<Option<Account>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Account { name }).await? {
+                Reply::Account(account) => Ok(account),
+                _ => Err(mismatch("account")),
+            }
+        }
+    }
+
+    fn credentials(&self) -> impl Future<Output = Result<Vec<Credential>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Credentials).await? {
+                Reply::Credentials(credentials) => Ok(credentials),
+                _ => Err(mismatch("credentials")),
+            }
+        }
+    }
+
+    fn credential(
+        &self,
+        digest: String,
+    ) -> impl Future<Output = Result<Option<KnownCredential>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Credential { digest }).await? {
+                Reply::Credential(credential) => Ok(credential),
+                _ => Err(mismatch("credential")),
+            }
+        }
+    }
+
+    fn audit(&self, filter: AuditFilter) -> impl Future<Output = Result<Vec<AuditEntry>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Audit(filter)).await? {
+                Reply::Audit(entries) => Ok(entries),
+                _ => Err(mismatch("audit")),
             }
         }
     }

@@ -12,6 +12,7 @@ use muster_domain::{
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
+use crate::records::{AuditFilter, AuditLine, Chosen, Record, RecordKind};
 use crate::webhooks::LetterFilter;
 
 /// `child` waits for `parent`, whose end counts under `rule`.
@@ -273,6 +274,20 @@ pub trait Tx {
     /// How many dead letters each webhook has; those without any are left out.
     async fn count_dead_letters(&mut self) -> Done<Vec<(WebhookId, u64)>>;
     async fn delete_dead_letters(&mut self, letters: &[DeliveryId]) -> Done<()>;
+
+    // Records and the audit log.
+
+    /// Records of a kind, by key.
+    async fn records(&mut self, kind: RecordKind, chosen: Chosen<'_>) -> Done<Vec<Record>>;
+    /// Inserts or replaces.
+    async fn put_records(&mut self, records: &[Record]) -> Done<()>;
+    async fn delete_records(&mut self, kind: RecordKind, keys: &[String]) -> Done<()>;
+    /// Appends and numbers the lines.
+    async fn append_audit(&mut self, lines: &[AuditLine]) -> Done<()>;
+    /// Lines that match, newest first.
+    async fn audit(&mut self, filter: &AuditFilter) -> Done<Vec<AuditLine>>;
+    /// Removes those of the `limit` oldest lines that are older than `before`; says how many.
+    async fn forget_audit(&mut self, before: Timestamp, limit: usize) -> Done<u32>;
 
     // How long runs took.
 

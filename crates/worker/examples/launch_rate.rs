@@ -109,6 +109,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         argv: vec![program.to_owned()],
         env: vec![("MUSTER_LEASE".to_owned(), lease.to_string())],
         unset: Vec::new(),
+        secrets: Vec::new(),
         hostfile: None,
         cwd: "/".to_owned(),
         grace_ms: 0,

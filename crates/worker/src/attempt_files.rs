@@ -138,7 +138,7 @@ pub(crate) fn variables(paths: &AttemptPaths) -> [(&'static str, &str); 5] {
 }
 
 /// What the names of all files of an attempt begin with; the job's part has no dot in it.
-fn attempt_name(key: &Key) -> String {
+pub(crate) fn attempt_name(key: &Key) -> String {
     format!("{}.{}", file_name(&key.job_id), key.lease)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use muster_client::Trust;
 use muster_protocol::{Gpu, Resources};
 
 use crate::error::WorkerError;
@@ -19,6 +20,26 @@ pub enum ExecutorKind {
     Fake,
 }
 
+/// What lets a machine become a worker. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JoinToken(String);
+
+impl JoinToken {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for JoinToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JoinToken(..)")
+    }
+}
+
 /// The settings of one worker; [`WorkerConfig::new`] gives each its default.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
@@ -26,6 +47,8 @@ pub struct WorkerConfig {
     pub data_dir: PathBuf,
     /// The name of the worker; without one it is made up once and kept in the data directory.
     pub worker_id: Option<String>,
+    /// Exchanged for a key of this worker when it has none.
+    pub join_token: Option<JoinToken>,
     /// How many jobs run at once.
     pub slots: u32,
     /// What the machine has to offer.
@@ -40,6 +63,8 @@ pub struct WorkerConfig {
     pub exec_addr: String,
     /// The URL that jobs see as `MUSTER_URL`; the client's own when absent.
     pub job_url: Option<String>,
+    /// Whom jobs believe at that URL.
+    pub job_trust: Trust,
     /// Where jobs run that name no directory; the worker's own when absent.
     pub job_dir: Option<PathBuf>,
     /// The umask of jobs; the worker's own when absent.
@@ -113,6 +138,7 @@ impl WorkerConfig {
         Self {
             data_dir: data_dir.into(),
             worker_id: None,
+            join_token: None,
             slots: crate::machine::cores(),
             resources,
             tags: Vec::new(),
@@ -120,6 +146,7 @@ impl WorkerConfig {
             labels: BTreeMap::new(),
             exec_addr: String::new(),
             job_url: None,
+            job_trust: Trust::default(),
             job_dir: None,
             job_umask: None,
             pass_env: Vec::new(),

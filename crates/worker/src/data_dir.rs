@@ -38,6 +38,15 @@ pub(crate) fn make_own_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a line for us alone. It is written aside and moved, so that a crash leaves a whole file or none.
+pub(crate) fn write_private(file: &Path, line: &str) -> io::Result<()> {
+    let aside = file.with_extension("new");
+    let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).open(&aside)?;
+    writeln!(out, "{line}")?;
+    out.sync_all()?;
+    std::fs::rename(&aside, file)
+}
+
 /// The data directory while this worker uses it. The lock goes with the process, however it ends.
 #[derive(Debug)]
 pub struct DataDir {
@@ -77,16 +86,7 @@ impl DataDir {
             _ => {}
         }
         let made = format!("worker-{:08x}", rand::random::<u32>());
-        // Written aside and moved, so that a crash leaves a whole name or none.
-        let aside = self.path.join("worker-id.new");
-        let write = || {
-            let mut out =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).open(&aside)?;
-            writeln!(out, "{made}")?;
-            out.sync_all()?;
-            std::fs::rename(&aside, &file)
-        };
-        write().map_err(failed)?;
+        write_private(&file, &made).map_err(failed)?;
         Ok(made)
     }
 }

@@ -3,6 +3,7 @@
 //! Guarantee: a job sees of the worker's own environment only what is on the list, so credentials of the
 //! worker never reach it by accident.
 
+use muster_client::Trust;
 use muster_protocol::Job;
 
 /// What programs expect of any environment.
@@ -19,10 +20,16 @@ pub(crate) const LEASE: &str = "MUSTER_LEASE";
 /// What lets a job speak for itself.
 const TOKEN: &str = "MUSTER_TOKEN";
 
+/// Whom a job believes at the URL of its scheduler.
+const CA_FILE: &str = "MUSTER_CA_FILE";
+const PIN: &str = "MUSTER_TLS_FINGERPRINT";
+
 /// What all jobs of a worker share.
 #[derive(Debug, Clone)]
 pub(crate) struct JobEnvironment {
     pub(crate) url: String,
+    /// Whom a job believes at that URL.
+    pub(crate) trust: Trust,
     pub(crate) worker_id: String,
     pub(crate) worker_dir: String,
 }
@@ -49,7 +56,17 @@ impl JobEnvironment {
             ("MUSTER_WORKER_ID".to_owned(), self.worker_id.clone()),
             (WORKER_DIR.to_owned(), self.worker_dir.clone()),
         ]);
+        shared.extend(self.trusted());
         shared
+    }
+
+    /// What lets `muster` inside a job believe the scheduler. A job may run elsewhere than the worker, so that the path is
+    /// whole.
+    fn trusted(&self) -> Vec<(String, String)> {
+        let file = self.trust.ca_file.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
+        let file = file.map(|path| (CA_FILE.to_owned(), path.to_string_lossy().into_owned()));
+        let pin = self.trust.fingerprint.map(|fingerprint| (PIN.to_owned(), fingerprint.to_string()));
+        file.into_iter().chain(pin).collect()
     }
 }
 
@@ -72,6 +89,29 @@ pub(crate) fn of_job(job: &Job) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_believe_what_their_worker_believes() {
+        let trust = Trust {
+            ca_file: Some("ca.pem".into()),
+            fingerprint: Some(muster_client::Fingerprint::from_sha256([1; 32])),
+        };
+        let environment = JobEnvironment {
+            url: "https://h".to_owned(),
+            trust,
+            worker_id: "w".to_owned(),
+            worker_dir: "/d".to_owned(),
+        };
+        let shared = environment.shared(&[]);
+        let value =
+            |name: &str| shared.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        assert!(
+            value("MUSTER_CA_FILE").is_some_and(|path| path.starts_with('/') && path.ends_with("/ca.pem"))
+        );
+        assert_eq!(value("MUSTER_TLS_FINGERPRINT"), Some(format!("sha256:{}", "01".repeat(32))));
+        let plain = JobEnvironment { trust: Trust::default(), ..environment }.shared(&[]);
+        assert!(!plain.iter().any(|(name, _)| [CA_FILE, PIN].contains(&name.as_str())));
+    }
 
     #[test]
     fn only_the_list_passes() {

@@ -15,12 +15,18 @@ pub enum WorkerError {
     DataDirectory { path: PathBuf, source: io::Error },
     #[error("another worker uses the data directory {}", .path.display())]
     DataDirectoryTaken { path: PathBuf },
+    #[error("cannot use the key file {}: {source}", .path.display())]
+    KeyFile { path: PathBuf, source: io::Error },
+    #[error("others can read the key file {}: run chmod 600 on it, and make a new key if others had the time", .path.display())]
+    KeyFileOpen { path: PathBuf },
     #[error("cannot start the keeper {}: {source}", .program.display())]
     KeeperStart { program: PathBuf, source: io::Error },
     #[error("the keeper did not answer: {source}")]
     KeeperGreeting { source: io::Error },
     #[error("cannot register with the scheduler for {} s: {source}", .after.as_secs())]
     Register { after: Duration, source: ClientError },
+    #[error("the scheduler does not let this worker join: {source}")]
+    JoinRefused { source: ClientError },
     #[error("the scheduler refuses this worker: {source}")]
     RegisterRefused { source: ClientError },
 }

@@ -69,6 +69,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         argv: argv(job),
         env,
         unset: Vec::new(),
+        secrets: Vec::new(),
         hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
         grace_ms,

@@ -36,14 +36,17 @@ mod orphans;
 mod privacy;
 mod rendezvous;
 mod results;
+mod secret_files;
+mod secret_keys;
 mod stop_signal;
 mod visible_devices;
 
 pub use agent::{ExitSummary, Shutdown, run, shutdown_on_signals};
-pub use config::{ExecutorKind, Timing, WorkerConfig};
+pub use config::{ExecutorKind, JoinToken, Timing, WorkerConfig};
 pub use data_dir::DataDir;
 pub use error::WorkerError;
 pub use gpus::{GpuOffer, parse_gpu};
 pub use machine::{cores, discover};
 pub use privacy::keep_private;
 pub use rendezvous::reaching as address_reaching;
+pub use secret_keys::{KeptKey, kept_keys, make_key};

@@ -105,7 +105,7 @@ fn another_user_of_the_machine_is_refused_in_every_family_of_addresses() {
     let places = [("127.0.0.1", "127.0.0.1"), ("[::1]", "::1"), ("[::ffff:127.0.0.1]", "127.0.0.1")];
     for (listen, host) in places {
         let scheduler = Owned::start(listen, host, &[]);
-        for target in ["/jobs", "/healthz", "/metrics", "/jobs/next", "/docs"] {
+        for target in ["/jobs", "/users", "/metrics", "/jobs/next", "/tokens"] {
             let refused = scheduler.get(OTHER, target);
             assert_status(&refused, 403);
             assert!(refused.contains("\"code\":\"other_user\""), "{listen}: {refused}");

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use muster_tests::{Scheduler, Settings, StoreKind, Worker, WorkerSettings};
+use muster_tests::{Scheduler, Settings, StoreKind, Worker, WorkerSettings, until};
 use serde_json::{Value, json};
 
 /// The kinds of what happened to a job, in order.
@@ -38,17 +38,17 @@ fn the_first_claims_of_a_worker_are_kept_when_leases_are_short() {
 fn jobs_outlive_a_scheduler_that_is_away_for_longer_than_a_heartbeat_timeout() {
     let settings = Settings::default().set("job-heartbeat-timeout", "2s").set("disconnect-keep", "60s");
     let mut scheduler = Scheduler::start_with(StoreKind::Sqlite, settings);
-    let _worker =
+    let worker =
         Worker::start(&scheduler, WorkerSettings::new("w", 4).set("job-heartbeat-interval", "500ms"));
     let kept = scheduler.submit("sleep 9; echo survived");
     let asked = submit(&scheduler, &json!({"command": "sleep 9", "on_disconnect": "keep=40s"}));
-    let stopped =
-        submit(&scheduler, &json!({"command": "sleep 9", "on_disconnect": "stop", "max_retries": 2}));
+    let told = "trap 'touch told; exit 1' TERM; sleep 9 & wait";
+    let stopped = submit(&scheduler, &json!({"command": told, "on_disconnect": "stop", "max_retries": 2}));
     for id in [&kept, &asked, &stopped] {
         scheduler.await_status(id, "running", Duration::from_secs(20));
     }
     scheduler.kill9();
-    sleep(Duration::from_secs(6));
+    until("the short lease is over", Duration::from_secs(60), || worker.directory().join("told").exists());
     scheduler.restart();
     for id in [&kept, &asked] {
         let job = scheduler.await_status(id, "done", Duration::from_secs(60));

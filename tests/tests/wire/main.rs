@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod accounts;
 mod additions;
 mod arrays;
 mod bad_input;
@@ -43,11 +44,14 @@ mod reports;
 mod responses;
 mod retention;
 mod retries;
+mod rights;
+mod secrets;
 mod separate_directories;
 mod shutdown;
 mod submit;
 mod sync;
 mod times;
+mod tls;
 mod two_schedulers;
 mod webhooks;
 mod workers;

@@ -279,15 +279,7 @@ fn worker(id: &WorkerId) -> Worker {
 }
 
 fn ask(worker: &WorkerId, max: u32) -> Command {
-    Command::Claim(Ask {
-        worker: Some(worker.clone()),
-        max,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    })
+    Command::Claim(Ask { worker: Some(worker.clone()), max, ..Ask::default() })
 }
 
 fn report(job: &Job) -> Command {

@@ -94,15 +94,7 @@ async fn turn(store: &dyn Store, held: Vec<Claimed>) -> Result<Vec<Claimed>> {
     };
     let mut commands: Vec<Command> = held.into_iter().map(report).collect();
     let worker = Some(WorkerId::new("bench"));
-    commands.push(Command::Claim(Ask {
-        worker,
-        max: CLAIM_BATCH,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    }));
+    commands.push(Command::Claim(Ask { worker, max: CLAIM_BATCH, ..Ask::default() }));
     let applied = store.apply(now(), commands).await?;
     let mut answers: BTreeMap<usize, _> = applied.answers.into_iter().enumerate().collect();
     let last = answers.pop_last();

@@ -25,7 +25,13 @@ pub(super) fn authority(
     let held = job.is_leased();
     if let Some(given) = caller.lease {
         if held && given == job.lease {
-            return Ok(Authority::Proven);
+            return match (&caller.worker, job.worker()) {
+                // Numbers of leases can be guessed; a name that is proven cannot be another's.
+                (Some(named), Some(holder)) if named != holder => {
+                    Err(Rejection::NotHolder { given: named.clone(), holder: Some(holder.clone()) })
+                }
+                _ => Ok(Authority::Proven),
+            };
         }
         return match job.closed {
             Some(closed) if closed.lease == given && report.is_some() && closed.by == report => {

@@ -282,6 +282,10 @@ impl Gang<'_> {
                 let words = GangCause::WorkerLost { worker };
                 self.fault(at, Fault { cause: Cause::WorkerLost, words });
             }
+            ReportKind::Refused => {
+                let words = GangCause::Failed { exit: ending.exit, message };
+                self.fault(at, Fault { cause: Cause::Refused, words });
+            }
             ReportKind::Preempted => return Err(Rejection::NotStopping { status: task.status() }),
         }
         if proven {
@@ -356,7 +360,7 @@ impl Gang<'_> {
             return Err(Rejection::NotOverdue);
         }
         // Siblings that fell silent with it are as lost as it is, and innocent.
-        let silent = |task: &Job| task.must_be_heard() && patience.is_lost(task, self.now);
+        let silent = |other: &Job| other.must_be_heard() && patience.is_lost_with(task, other, self.now);
         let lost: Vec<usize> = (0..self.tasks.len()).filter(|at| silent(&self.tasks[*at])).collect();
         let words = GangCause::WorkerLost { worker: task.worker().cloned() };
         if task.status() == Status::Reserved {

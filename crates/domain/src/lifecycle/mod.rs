@@ -45,15 +45,23 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// For a job whose lease is taken away, whatever it says about its end.
+    pub const NONE: Self = Self { timeout: Span::ZERO, listening_since: Timestamp::from_micros(i64::MIN) };
+
     /// Whether nothing was heard of the job for longer than its lease lasts: what ran under it is stopped by then.
     fn is_lost(self, job: &Job, now: Timestamp) -> bool {
         let own = Self { timeout: job.own_lease().unwrap_or(self.timeout), ..self };
-        own.is_over(job.last_sign_of_life(), now)
+        self == Self::NONE || own.is_over(job.last_sign_of_life(), now)
+    }
+
+    /// Whether `task` is lost together with `first`. A lease that is taken away says nothing about other workers.
+    fn is_lost_with(self, first: &Job, task: &Job, now: Timestamp) -> bool {
+        self.is_lost(task, now) && (self != Self::NONE || task.worker() == first.worker())
     }
 
     /// Whether `since` lies strictly longer ago than the timeout.
     fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
-        now.since(since.max(self.listening_since)) > self.timeout
+        self == Self::NONE || now.since(since.max(self.listening_since)) > self.timeout
     }
 }
 

@@ -114,6 +114,10 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
             let failure = Failure { cause: Cause::WorkerLost, message: None };
             Ok(Change::Happened(attempt_failed(job, by, failure, now)))
         }
+        ReportKind::Refused => {
+            let failure = Failure { cause: Cause::Refused, message: ending.message.cloned() };
+            Ok(Change::Happened(attempt_failed(job, by, failure, now)))
+        }
         ReportKind::Preempted => Err(Rejection::NotStopping { status: job.status() }),
     }
 }
@@ -193,7 +197,7 @@ pub(super) fn attempt_failed(
             job.lost_on.push(worker.clone());
         }
         (_, Cause::WorkerLost) => {}
-        (_, Cause::Exit(_) | Cause::Timeout) => job.lost_on.clear(),
+        (_, Cause::Exit(_) | Cause::Timeout | Cause::Refused) => job.lost_on.clear(),
     }
     // A job that takes worker after worker with it is kept for somebody to look at, whatever its attempts.
     if job.lost_on.len() >= POISON_AFTER && matches!(cause, Cause::WorkerLost) {
@@ -217,6 +221,7 @@ pub(super) fn attempt_failed(
                 Cause::Exit(exit) => RequeueCause::Failed { exit, message },
                 Cause::WorkerLost => RequeueCause::WorkerLost,
                 Cause::Timeout => RequeueCause::Timeout,
+                Cause::Refused => RequeueCause::Failed { exit: Exit::default(), message },
             };
             requeue(job, by, cause, delay, now)
         }
@@ -226,6 +231,7 @@ pub(super) fn attempt_failed(
                 Cause::Exit(exit) => EndReason::Attempt { exit, message },
                 Cause::WorkerLost => EndReason::WorkerLost { worker },
                 Cause::Timeout => EndReason::Timeout,
+                Cause::Refused => EndReason::Attempt { exit: Exit::default(), message },
             };
             end_failed(job, reason, now)
         }

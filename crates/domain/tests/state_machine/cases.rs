@@ -85,6 +85,7 @@ fn reports(job: &Job) -> Vec<Case> {
         ReportKind::Preempted,
         ReportKind::Finished,
         ReportKind::Lost,
+        ReportKind::Refused,
     ] {
         cases.push(case(report_name(&kind), report(holder(), kind, 1)));
     }

@@ -190,7 +190,8 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         Just(ReportKind::Released),
         Just(ReportKind::Preempted),
         Just(ReportKind::Finished),
-        Just(ReportKind::Lost)
+        Just(ReportKind::Lost),
+        Just(ReportKind::Refused)
     ];
     let exit = Exit { code: Some(1), signal: None };
     let report = (any_caller(), kind).prop_map(move |(caller, kind)| Trigger::Report {

@@ -60,6 +60,7 @@ named!(REPORTS, report_name, ReportKind, {
     Preempted => "`preempted`",
     Finished => "`finished`",
     Lost => "`lost`",
+    Refused => "`refused`",
 });
 
 named!(STOPS, stop_name, StopReason, {

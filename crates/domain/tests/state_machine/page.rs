@@ -192,7 +192,7 @@ struct Row {
 type Outcome<'a> = BTreeSet<(Next, &'a [&'static str])>;
 type ByAttempts<'a> = BTreeMap<Option<bool>, Outcome<'a>>;
 
-/// What is done, to whom, and what it leads to.
+/// A row of a table: trigger, state, next states and events.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Fact<'a> {
     words: String,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use muster_protocol::SecretUse;
+
 /// Memory in MiB: `4G`, `512M`, `1.5GiB`, or a plain number of MiB. Fractions are rounded up.
 pub(crate) fn memory_mb(text: &str) -> Result<u64, String> {
     muster_document::amounts::memory_mb(text)
@@ -45,6 +47,23 @@ pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
         return Err(format!("{text:?} names no variable; write KEY=VALUE"));
     }
     Ok((key.to_owned(), value))
+}
+
+/// `NAME` or `NAME=VARIABLE` of a secret.
+pub(crate) fn secret(text: &str) -> Result<SecretUse, String> {
+    let (name, variable) = match text.split_once('=') {
+        Some((name, variable)) => (name, Some(variable.to_owned())),
+        None => (text, None),
+    };
+    if name.is_empty() || variable.as_deref() == Some("") {
+        return Err(format!("{text:?} names no secret; write NAME or NAME=VARIABLE, never the value"));
+    }
+    Ok(SecretUse { name: name.to_owned(), file: false, variable })
+}
+
+/// The same for a secret that is wanted as a file.
+pub(crate) fn secret_file(text: &str) -> Result<SecretUse, String> {
+    secret(text).map(|wanted| SecretUse { file: true, ..wanted })
 }
 
 /// `NAME=AMOUNT` of a named counter; the amount is 1 when left out.

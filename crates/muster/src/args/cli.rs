@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use muster_client::Fingerprint;
 
 use super::{
-    AddArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs, GangListArgs,
-    LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs, ReferenceArgs, ReportArgs, RetryArgs,
-    RunArgs, SetListArgs, ShowArgs, SimArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs, WatchArgs, WebhookArgs,
-    WhyArgs, WorkerArgs,
+    AddArgs, AuditArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs,
+    GangListArgs, JoinTokenArgs, LoginArgs, LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs,
+    ReferenceArgs, ReportArgs, RetryArgs, RunArgs, SecretArgs, SetListArgs, ShowArgs, SimArgs, SubmitArgs,
+    TokenArgs, TopArgs, UpArgs, UserArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -40,6 +41,12 @@ pub(crate) struct Cli {
 pub(crate) struct GlobalArgs {
     #[arg(long, help = "The scheduler to talk to [default: http://localhost:8080]", global = true, value_name = "URL", env = environment::URL, hide_env_values = true)]
     pub(crate) url: Option<String>,
+    /// CA certificates, in PEM, that are trusted beside those of the system
+    #[arg(long, global = true, value_name = "FILE", env = environment::CA_FILE, hide_env_values = true)]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The only certificate that is accepted from the scheduler, such as sha256:5f0c...; the scheduler logs it
+    #[arg(long, global = true, value_name = "SHA256", env = environment::TLS_FINGERPRINT, hide_env_values = true)]
+    pub(crate) tls_fingerprint: Option<Fingerprint>,
     /// Print JSON instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -121,6 +128,22 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     /// Try policies on a trace, a made-up workload or what waits now
     Sim(Box<SimArgs>),
+    /// Keep passwords and tokens for jobs, sealed so that only workers can open them
+    Secret(SecretArgs),
+    /// Log in to a scheduler; what it gives is kept for the next commands
+    Login(LoginArgs),
+    /// Log out of a scheduler
+    Logout,
+    /// Say who the scheduler thinks you are
+    Whoami,
+    /// Make, list and revoke your tokens
+    Token(TokenArgs),
+    /// Make, list, change and remove users
+    User(UserArgs),
+    /// Let machines become workers, and take that back
+    JoinToken(JoinTokenArgs),
+    /// Print who did what to users, tokens and settings
+    Audit(AuditArgs),
     /// Have events delivered to a URL, signed, and look after what was not accepted
     Webhook(WebhookArgs),
     /// Print what has happened to a job or a gang, or follow what happens to all

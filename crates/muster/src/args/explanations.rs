@@ -14,7 +14,65 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 35] = [
+pub(super) const EXPLANATIONS: [Explanation; 43] = [
+    explain(
+        "login",
+        "Asks for the password and keeps the session that the scheduler gives, for 24 hours
+and for this scheduler only. A certificate that you pin with --tls-fingerprint is
+kept with it. One person on one machine needs no login: `muster up` knows its user.",
+        "",
+    ),
+    explain(
+        "logout",
+        "Ends the session at the scheduler and forgets what was kept for it. A token that was
+kept with --token-stdin is revoked as well.",
+        "  muster logout
+  muster --url https://muster.example logout",
+    ),
+    explain(
+        "whoami",
+        "The scheduler tells by what you show: a user with a role, or by the connection: the
+local user on this machine, who may do everything.",
+        "  muster whoami
+  MUSTER_API_TOKEN=$(cat token) muster whoami",
+    ),
+    explain(
+        "token",
+        "A token is for a program. It speaks for its user, and may be given less: a lower
+role, fewer queues, an end. It is shown once; the scheduler keeps only a digest.
+For a new one make it, use it, then revoke the old one: both are good meanwhile.",
+        "",
+    ),
+    explain(
+        "user",
+        "Admins make users. A viewer looks, a user submits and changes its own jobs, an
+operator looks after all jobs, queues and workers, an admin also after users. The
+last admin cannot be removed.",
+        "",
+    ),
+    explain(
+        "join-token",
+        "A machine that shows a join token becomes a worker with a key of its own, which it
+keeps in its data directory. Revoking the key takes the jobs of that worker away
+from it at once; they start elsewhere.",
+        "",
+    ),
+    explain(
+        "audit",
+        "For admins: logins, also refused ones, users, tokens, keys and what was revoked,
+with who did it, from where and in which request.",
+        "  muster audit --since 1d
+  muster audit --export > audit.jsonl",
+    ),
+    explain(
+        "secret",
+        "A value is sealed on this machine to the public keys of the workers. The scheduler
+and its database keep the sealed form and cannot open it. A job that asks for the
+secret gets it as a variable or as a file in memory, and its output shows *** where
+the value would be. Who may run a job with a secret can read it. The keys of a
+scheduler are trusted the first time; later ones need --accept-new-keys.",
+        "",
+    ),
     explain(
         "webhook",
         "Each event is sent by POST with a signature that the receiver can check. One that

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use muster_protocol::SecretUse;
 
 use super::amounts;
 use super::conditions::ConditionArgs;
@@ -67,7 +68,7 @@ pub(crate) struct JobArgs {
     /// Higher goes first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) priority: Option<i32>,
-    /// Who submits it, as limits for each user count it; nobody proves it yet [default: $USER or $LOGNAME]
+    /// Who submits it, as limits for each user count it [default: who is logged in, else $USER or $LOGNAME]
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
     /// Never stop it in favour of other work; it then does not borrow from other queues
@@ -97,6 +98,11 @@ pub(crate) struct JobArgs {
     /// A variable for the job, or the name of one to hand on; may be repeated
     #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = amounts::variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// A secret as a variable, under its own name or another; may be repeated
+    #[arg(long = "secret", value_name = "NAME[=VARIABLE]", value_parser = amounts::secret)]
+    pub(crate) secrets: Vec<SecretUse>,
+    #[arg(long = "secret-file", help = "A secret as a file in memory, which the variable names [default: NAME_FILE]; may be repeated", value_name = "NAME[=VARIABLE]", value_parser = amounts::secret_file)]
+    pub(crate) secret_files: Vec<SecretUse>,
     /// Where the command runs; empty for the worker's choice [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     pub(crate) workdir: Option<String>,

@@ -1,5 +1,6 @@
 //! The arguments, exactly as they can be typed: one file per group of commands.
 
+mod access;
 pub(crate) mod amounts;
 mod cli;
 mod conditions;
@@ -13,12 +14,17 @@ mod pages;
 mod program;
 mod queue;
 mod reading;
+mod secret;
 mod sim;
 mod times;
 mod up;
 mod viewing;
 mod webhook;
 
+pub(crate) use access::{
+    AuditArgs, JoinTokenAction, JoinTokenArgs, LoginArgs, TokenAction, TokenArgs, UserAction, UserArgs,
+    UserCreateArgs, UserSetArgs,
+};
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use conditions::ConditionArgs;
 pub(crate) use control::{
@@ -36,6 +42,7 @@ pub(crate) use queue::{Limit, QueueAction, QueueArgs, QueueSetArgs};
 pub(crate) use reading::{
     CompletionsArgs, EventsArgs, LogsArgs, ReferenceArgs, Shell, ShowArgs, WaitArgs, WhyArgs,
 };
+pub(crate) use secret::{ResealArgs, SecretAction, SecretArgs, SecretSetArgs, SecretSourceArgs};
 pub(crate) use sim::{By, ReportArgs, SimArgs, SimOutputArgs};
 pub(crate) use times::WrittenTime;
 pub(crate) use up::{UpArgs, UpWorkerArgs};

@@ -11,14 +11,18 @@ use super::Cli;
 use super::explanations::{EXPLANATIONS, Explanation};
 
 /// The commands by what people want to do. A command that is not here comes last, under its own heading.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Run jobs", &["run", "submit", "add", "wait"]),
     (
         "Look at jobs",
         &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],
     ),
     ("Change jobs", &["cancel", "retry", "hold", "release", "preempt", "edit", "delete"]),
-    ("Look after the cluster", &["up", "explain", "workers", "worker", "queues", "queue", "webhook", "sim"]),
+    (
+        "Look after the cluster",
+        &["up", "explain", "workers", "worker", "queues", "queue", "secret", "webhook", "sim"],
+    ),
+    ("Accounts", &["login", "logout", "whoami", "token", "user", "join-token", "audit"]),
     ("Inside a job", &["checkpoint", "notice", "done"]),
     ("This program", &["version", "completions", "man"]),
 ];

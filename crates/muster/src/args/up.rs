@@ -15,6 +15,7 @@ Examples:
   muster up                              SQLite in ./data, a slot for each core
   muster up --port 9000 --data-dir /var/lib/muster
   muster up --db-driver postgres --db-url postgres://muster@db/muster
+  muster up --tls-self-signed            HTTPS; clients pin the fingerprint
 
 Ctrl-C ends it: no new jobs are started, running ones may finish within the
 drain timeout and are then handed back to the queue. A second Ctrl-C ends it
@@ -41,13 +42,23 @@ pub(crate) struct UpArgs {
     pub(crate) hostname: Vec<String>,
     #[arg(long, help = "An origin whose web pages may use the scheduler, such as https://board.example; may be repeated", value_name = "ORIGIN", env = environment::ALLOW_ORIGIN, hide_env_values = true, value_delimiter = ',')]
     pub(crate) allow_origin: Vec<String>,
-    /// Which users of this machine are served on loopback: same for the one who started it and root, any for all
+    /// Which users of this machine are served on loopback: same for the one who started it and root, any for all,
+    /// none where a proxy stands in front; others need an account
     /// [default: same]
     #[arg(long, value_name = "USERS", env = environment::LOOPBACK, hide_env_values = true)]
     pub(crate) loopback: Option<String>,
-    /// Listen beyond loopback although there is no authentication: everyone who reaches the port can run commands
+    /// Listen beyond loopback and trust everyone who reaches the port: they can run commands without an account
     #[arg(long, env = environment::INSECURE, hide_env_values = true)]
     pub(crate) insecure: bool,
+    /// The certificate to serve HTTPS with, in PEM; needs --tls-key
+    #[arg(long, value_name = "FILE", env = environment::TLS_CERT, hide_env_values = true)]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", env = environment::TLS_KEY, hide_env_values = true)]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Serve HTTPS with a certificate that is made once and kept in the data directory; clients pin its fingerprint
+    #[arg(long, env = environment::TLS_SELF_SIGNED, hide_env_values = true)]
+    pub(crate) tls_self_signed: bool,
     /// Where jobs are kept: sqlite, postgres or memory [default: as --db-url begins, else sqlite]
     #[arg(long, value_name = "DRIVER", env = environment::DB_DRIVER, hide_env_values = true)]
     pub(crate) db_driver: Option<String>,

@@ -20,7 +20,7 @@ use crate::signals::Signals;
 
 pub(crate) async fn submit(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
-    let job = job_request::build(&client, &args.job, &args.command, settings.screen.zone).await?;
+    let job = job_request::build(&client, &args.job, &args.command, settings).await?;
     let set = send(&client, &request(&args.array, job)?, !args.wait, settings).await?;
     if args.wait {
         return wait::for_ids(&client, vec![set.id], None, settings).await;

@@ -23,7 +23,7 @@ struct End<'a> {
 
 pub(crate) async fn submit(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
-    let request = job_request::build(&client, &args.job, &args.command, settings.screen.zone).await?;
+    let request = job_request::build(&client, &args.job, &args.command, settings).await?;
     let gang = client.submit_gang(&request).await?;
     if args.wait && settings.screen.json {
         tell(&gang);

@@ -1,6 +1,7 @@
 //! One file per verb. Each takes its arguments and the settings, and returns the exit code.
 
 pub(crate) mod array;
+pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
 pub(crate) mod completions;
@@ -10,6 +11,8 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod gang;
 pub(crate) mod gangs;
+pub(crate) mod join_token;
+pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
@@ -20,12 +23,15 @@ pub(crate) mod queue;
 pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod scheduling_report;
+pub(crate) mod secret;
 pub(crate) mod sets;
 pub(crate) mod show;
 pub(crate) mod sim;
 pub(crate) mod submit;
+pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod up;
+pub(crate) mod user;
 pub(crate) mod version;
 pub(crate) mod wait;
 pub(crate) mod watch;

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::submit::{read, shown};
 use super::wait;
 use crate::args::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, SubmitArgs};
-use crate::environment;
 use crate::exit;
 use crate::failure::UsageError;
 use crate::job_request::working_dir;
@@ -56,7 +55,7 @@ pub(crate) async fn submit(
         text,
         params,
         working_dir: working_dir(args.job.workdir.as_deref())?,
-        user: args.job.user.clone().or_else(environment::user),
+        user: settings.submitter(args.job.user.as_ref()),
         idempotency_key: args.job.idempotency_key.clone(),
     };
     let client = settings.client()?;
@@ -87,7 +86,8 @@ pub(crate) async fn add(args: &AddArgs, settings: &Settings) -> anyhow::Result<u
         return approve(&args.file, &document, settings);
     }
     let working_dir = working_dir(args.workdir.as_deref())?;
-    let file = PipelineFile { text, params, working_dir, user: environment::user(), idempotency_key: None };
+    let file =
+        PipelineFile { text, params, working_dir, user: settings.submitter(None), idempotency_key: None };
     let extended = client.add_steps(&pipeline.set.id, &file).await?;
     tell(&extended);
     print(&extended, settings)?;

@@ -82,8 +82,7 @@ async fn run_on(
     client: Client,
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
-    let mut request: SubmitRequest =
-        job_request::build(&client, &args.job, &args.command, settings.screen.zone).await?;
+    let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command, settings).await?;
     request.max_retries.get_or_insert(ATTEMPTS);
     if args.array.is_asked_for() {
         let watched = array::Watched { args: &args.array, detach: args.detach };

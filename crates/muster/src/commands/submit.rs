@@ -8,7 +8,6 @@ use muster_protocol::{BatchItem, BatchResult, Job};
 
 use super::{array, gang, pipeline_file, wait};
 use crate::args::SubmitArgs;
-use crate::environment;
 use crate::exit;
 use crate::failure::UsageError;
 use crate::job_request;
@@ -48,7 +47,7 @@ pub(crate) async fn run(args: &SubmitArgs, settings: &Settings) -> anyhow::Resul
 
 async fn submit_one(args: &SubmitArgs, settings: &Settings) -> anyhow::Result<u8> {
     let client = settings.client()?;
-    let request = job_request::build(&client, &args.job, &args.command, settings.screen.zone).await?;
+    let request = job_request::build(&client, &args.job, &args.command, settings).await?;
     let job = client.submit(&request).await?;
     if args.wait && settings.screen.json {
         return wait::for_ids(&client, vec![job.id], None, settings).await;
@@ -80,7 +79,7 @@ async fn submit_file(file: &str, args: &SubmitArgs, settings: &Settings) -> anyh
         return Err(UsageError(message).into());
     }
     let mut items = parse(&text).map_err(|why| UsageError(format!("{}: {why}", shown(file))))?;
-    let user = args.job.user.clone().or_else(environment::user);
+    let user = settings.submitter(args.job.user.as_ref());
     for item in &mut items {
         item.job.user = item.job.user.take().or_else(|| user.clone());
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use muster_client::Client;
+use muster_client::{Client, Fingerprint};
 use muster_logging::{LogSettings, LogTarget};
 use muster_server::settings::open_to_the_network;
 use muster_worker_agent::{ExitSummary, Shutdown, keep_private};
@@ -24,11 +24,13 @@ struct Ready<'a> {
     data_dir: String,
     store: &'static str,
     slots: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_fingerprint: Option<Fingerprint>,
 }
 
 pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8> {
     let job_umask = keep_private();
-    let mut up = UpSettings::resolve(args, settings.config.as_deref())?;
+    let mut up = UpSettings::resolve(args, settings.config.as_deref(), settings.trust.ca_file.as_deref())?;
     up.scheduler.check().map_err(|error| UsageError(error.to_string()))?;
     if let Some(worker) = &mut up.worker {
         worker.job_umask = Some(job_umask);
@@ -42,12 +44,12 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
     let start = Timestamp::now();
     let mut embedded = Embedded::start(installation(&up)?).await?;
     warn_of_the_network(&up);
-    let client = embedded.client();
+    let (client, fingerprint) = (embedded.client(), embedded.fingerprint());
     let ready = async {
         if up.worker.is_some() {
             registered(&client, start).await;
         }
-        announce(&client, &up, settings)?;
+        announce(&client, fingerprint, &up, settings)?;
         std::future::pending().await
     };
     let ended: anyhow::Result<ExitSummary> = tokio::select! {
@@ -60,10 +62,10 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
     Err(ended.err().unwrap_or_else(|| anyhow::anyhow!("the worker ended by itself")))
 }
 
-/// Without authentication, whoever reaches the port is as good as a user of this machine.
+/// Where the network is trusted, everyone who reaches the port is as good as a user of this machine.
 fn warn_of_the_network(up: &UpSettings) {
     let address = up.scheduler.socket();
-    if !address.ip().to_canonical().is_loopback() {
+    if up.scheduler.access.insecure && !address.ip().to_canonical().is_loopback() {
         tracing::warn!(%address, "anyone who can connect can run commands on the workers");
         note(&format!("warning: {}", open_to_the_network(address)));
     }
@@ -119,12 +121,17 @@ async fn stopping(client: &Client) -> String {
     }
 }
 
-fn announce(client: &Client, up: &UpSettings, settings: &Settings) -> anyhow::Result<()> {
+fn announce(
+    client: &Client,
+    tls_fingerprint: Option<Fingerprint>,
+    up: &UpSettings,
+    settings: &Settings,
+) -> anyhow::Result<()> {
     let store = up.scheduler.driver().name();
     let data_dir = up.scheduler.data_dir.display().to_string();
     let slots = up.worker.as_ref().map_or(0, |worker| worker.slots);
     if settings.screen.json {
-        json::line(&Ready { url: client.url(), data_dir, store, slots })?;
+        json::line(&Ready { url: client.url(), data_dir, store, slots, tls_fingerprint })?;
         return Ok(());
     }
     let jobs = match slots {
@@ -140,14 +147,20 @@ fn announce(client: &Client, up: &UpSettings, settings: &Settings) -> anyhow::Re
     let line = |text: &str| settings.screen.line(text);
     line(&format!("Muster is ready at {}", client.url()))?;
     line(&format!("  {kept}, {jobs}; Ctrl-C stops it"))?;
-    line(&format!("  try:  {}", first_command(client.url())))?;
+    if let Some(fingerprint) = tls_fingerprint {
+        line(&format!("  its certificate is {fingerprint}"))?;
+    }
+    line(&format!("  try:  {}", first_command(client.url(), tls_fingerprint)))?;
     Ok(())
 }
 
 /// Something that works as it stands.
-fn first_command(url: &str) -> String {
-    if url == crate::settings::DEFAULT_URL {
-        return "muster run -- echo hello".to_owned();
+fn first_command(url: &str, fingerprint: Option<Fingerprint>) -> String {
+    match fingerprint {
+        _ if url == crate::settings::DEFAULT_URL => "muster run -- echo hello".to_owned(),
+        None => format!("muster run --url {url} -- echo hello"),
+        Some(fingerprint) => {
+            format!("muster run --url {url} --tls-fingerprint {fingerprint} -- echo hello")
+        }
     }
-    format!("muster run --url {url} -- echo hello")
 }

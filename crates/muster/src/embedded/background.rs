@@ -19,6 +19,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Starts it where the client looks for it, and waits until it answers.
 pub(crate) async fn start_in_background(client: Client) -> anyhow::Result<Client> {
+    if client.url().starts_with("https://") {
+        bail!(
+            "no scheduler answers at {}, and --keep starts only one without TLS; start it yourself with \
+             `muster up --tls-self-signed`",
+            client.url()
+        );
+    }
     let port = local_port(client.url()).with_context(|| {
         format!("{} is not on this machine, so that --keep cannot start it", client.url())
     })?;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use muster_client::{Client, ServiceTransport};
+use muster_client::{Client, Fingerprint, ServiceTransport, Trust};
 use muster_server::settings::StoreChoice;
-use muster_server::{RunningServer, Server, ServerConfig, ServerError};
+use muster_server::{RunningServer, Server, ServerConfig, ServerError, TlsConfig};
 use muster_store::engine::Policies;
 use muster_worker_agent::{ExitSummary, GpuOffer, Shutdown, WorkerConfig, WorkerError};
 use tempfile::TempDir;
@@ -55,12 +55,13 @@ impl Embedded {
     pub(crate) async fn start(installation: Installation) -> anyhow::Result<Self> {
         let store = installation.store.open().await?;
         let listen = installation.listen;
+        let settings = installation.server.clone();
         let server = Server::start(installation.server, store, listen).await.map_err(explain)?;
-        let url = url_of(server.addr().unwrap_or(listen));
+        let url = url_of(server.addr().unwrap_or(listen), server.fingerprint().is_some());
         let host = host_of(server.addr().unwrap_or(listen)).await;
         let (shutdown, asked) = watch::channel(Shutdown::No);
         let worker = installation.worker.map(|mut config| {
-            config.job_url = Some(url.clone());
+            (config.job_url, config.job_trust) = for_jobs(&settings, &url, server.fingerprint());
             config.exec_addr.clone_from(&host);
             tokio::spawn(muster_worker_agent::run(config, in_process(&server, &url), asked))
         });
@@ -85,6 +86,11 @@ impl Embedded {
         .await?;
         started.directory = Some(directory);
         Ok(started)
+    }
+
+    /// The certificate that others are shown; `None` without TLS.
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.server.fingerprint()
     }
 
     /// A client that needs no socket.
@@ -162,12 +168,23 @@ fn explain(error: ServerError) -> anyhow::Error {
 }
 
 /// Loopback has a name that people know; an address that means all interfaces is no place to connect to.
-fn url_of(address: SocketAddr) -> String {
-    let ip: IpAddr = address.ip();
+fn url_of(address: SocketAddr, secure: bool) -> String {
+    let (ip, scheme) = (address.ip(), if secure { "https" } else { "http" });
     if ip.is_loopback() || ip.is_unspecified() {
-        format!("http://localhost:{}", address.port())
+        format!("{scheme}://localhost:{}", address.port())
     } else {
-        format!("http://{address}")
+        format!("{scheme}://{address}")
+    }
+}
+
+/// Where jobs find the scheduler, and whom they believe there. A certificate in files is renewed now and then, and a pin
+/// would not outlive that: where the name of the scheduler is known, jobs check the name.
+fn for_jobs(config: &ServerConfig, url: &str, fingerprint: Option<Fingerprint>) -> (Option<String>, Trust) {
+    match (&config.tls, &config.advertise_url) {
+        (TlsConfig::Files { .. }, Some(told)) => {
+            (Some(told.clone()), Trust { ca_file: config.ca_file.clone(), fingerprint: None })
+        }
+        _ => (Some(url.to_owned()), Trust { ca_file: None, fingerprint }),
     }
 }
 
@@ -190,11 +207,27 @@ mod tests {
 
     #[test]
     fn urls_are_for_people() {
-        let url = |text: &str| url_of(text.parse().unwrap());
+        let url = |text: &str| url_of(text.parse().unwrap(), false);
         assert_eq!(url("127.0.0.1:8080"), "http://localhost:8080");
         assert_eq!(url("0.0.0.0:80"), "http://localhost:80");
         assert_eq!(url("[::1]:80"), "http://localhost:80");
         assert_eq!(url("10.1.2.3:80"), "http://10.1.2.3:80");
+        assert_eq!(url_of("127.0.0.1:8443".parse().unwrap(), true), "https://localhost:8443");
+    }
+
+    #[test]
+    fn jobs_check_the_name_where_it_is_known_and_the_fingerprint_elsewhere() {
+        let fingerprint = Some(Fingerprint::from_sha256([1; 32]));
+        let pinned = Trust { ca_file: None, fingerprint };
+        let files = TlsConfig::Files { certificate: "c".into(), key: "k".into() };
+        let mut config = ServerConfig { tls: files, ca_file: Some("ca".into()), ..ServerConfig::default() };
+        assert_eq!(for_jobs(&config, "https://localhost:1", fingerprint).1, pinned);
+        config.advertise_url = Some("https://muster.example".to_owned());
+        let named = Trust { ca_file: Some("ca".into()), fingerprint: None };
+        let told = Some("https://muster.example".to_owned());
+        assert_eq!(for_jobs(&config, "https://localhost:1", fingerprint), (told, named));
+        config.tls = TlsConfig::SelfSigned;
+        assert_eq!(for_jobs(&config, "https://localhost:1", fingerprint).1, pinned);
     }
 
     #[tokio::test]

@@ -25,7 +25,9 @@ impl Patience {
     /// Waits a moment when it makes sense to try again, otherwise gives the error back.
     pub(crate) async fn bear(&mut self, error: ClientError) -> Result<(), ClientError> {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
-        if !error.is_transient() || since.elapsed() > LIMIT {
+        // People want to hear of a certificate at once, and not in a minute.
+        let is_final = !error.is_transient() || matches!(error, ClientError::Untrusted { .. });
+        if is_final || since.elapsed() > LIMIT {
             return Err(error);
         }
         self.pause = if self.pause.is_zero() { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };

@@ -1,5 +1,6 @@
 //! What people and programs see. Data goes to standard output, everything else to standard error.
 
+mod access;
 mod columns;
 mod details;
 mod gangs;
@@ -11,6 +12,7 @@ mod overview;
 pub(crate) mod quantities;
 mod queues;
 mod screen;
+mod secrets;
 mod sets;
 pub(crate) mod sim;
 pub(crate) mod status;
@@ -20,6 +22,7 @@ mod tree;
 mod webhooks;
 pub(crate) mod worker_details;
 
+pub(crate) use access::{audit_line, credentials, users};
 pub(crate) use columns::{JobTable, sort};
 pub(crate) use details::job_details;
 pub(crate) use gangs::{GangDocument, gang_details, gang_ended, gang_list};
@@ -28,5 +31,6 @@ pub(crate) use mistakes::mistakes;
 pub(crate) use overview::overview;
 pub(crate) use queues::{queue_details, queues};
 pub(crate) use screen::{Screen, after_key, note, text};
+pub(crate) use secrets::{fleet_keys, secret_details, secrets};
 pub(crate) use sets::{Progress, array_details, changes, failed_indices, pipeline_tree, set_ended, set_list};
 pub(crate) use webhooks::{dead_letters, webhook_details, webhooks};

@@ -107,3 +107,39 @@ fn a_worker_offers_what_it_is_told() {
     let worker = &up.run(&["workers", "--json"]).ok().json()[0];
     assert_eq!(worker["resources"]["gpus"], 2);
 }
+
+#[test]
+fn with_tls_the_ready_line_has_the_fingerprint_and_jobs_find_it() {
+    let mut up = Up::start_with(&["--tls-self-signed"]);
+    assert!(up.url.starts_with("https://localhost:"), "{}", up.url);
+    let ready = up.process.output();
+    let ready: serde_json::Value =
+        serde_json::from_str(ready.lines().rfind(|line| line.contains("\"url\"")).unwrap()).unwrap();
+    let pin = ready["tls_fingerprint"].as_str().unwrap().to_owned();
+    let inside = format!("{} show $MUSTER_JOB_ID --json", env!("CARGO_BIN_EXE_muster"));
+    let told = up.run(&["run", "--tls-fingerprint", &pin, "--", "sh", "-c", &inside]).ok();
+    assert_eq!(told.json()["status"], "running");
+    let unpinned = up.run(&["ls"]);
+    assert!(
+        unpinned.code() == 1 && unpinned.stderr.contains(&format!("--tls-fingerprint {pin}")),
+        "{unpinned:?}"
+    );
+    up.process.signal(Signal::SIGINT);
+    assert_eq!(up.process.wait(BOUND).code(), Some(0), "{}", up.process.output());
+}
+
+#[test]
+fn with_tls_people_are_told_a_first_command_that_works() {
+    let directory = TempDir::with_prefix("muster-test-").unwrap();
+    let mut command = muster(directory.path());
+    command.args(["up", "--port", "0", "--tls-self-signed"]);
+    let mut process = Process::start("muster up", command, &directory.path().join("log"));
+    until("it is ready", BOUND, || process.output().contains("muster run"));
+    let output = process.output();
+    let line = output.lines().find_map(|line| line.trim().strip_prefix("try:  muster ")).unwrap();
+    let mut first = muster(directory.path());
+    first.args(line.split_whitespace());
+    assert_eq!(Started::spawn(first).finish().ok().stdout, "hello\n");
+    process.signal(Signal::SIGINT);
+    assert_eq!(process.wait(BOUND).code(), Some(0), "{}", process.output());
+}

@@ -151,15 +151,7 @@ impl Live<'_> {
     /// All workers ask at once.
     fn claim(&mut self, now: Timestamp) -> bool {
         let ask = |worker: &WorkerId| {
-            Command::Claim(Ask {
-                worker: Some(worker.clone()),
-                max: 64,
-                ahead: 0,
-                key: None,
-                again: false,
-                prepares: false,
-                terms: None,
-            })
+            Command::Claim(Ask { worker: Some(worker.clone()), max: 64, ..Ask::default() })
         };
         let mut any = false;
         for outcome in self.apply(now, self.workers.iter().map(ask).collect()) {

@@ -28,7 +28,7 @@ pub(crate) enum Told {
     Items(Vec<Item>),
     /// Everything that there is, or ever will be, was read.
     End,
-    /// The scheduler shuts down, or another one has what comes; whoever comes back gets it.
+    /// The scheduler shuts down, or the worker sends to another scheduler now. The reader should ask again.
     Closed,
     /// Nothing has come for as long as the caller wants to wait.
     Silence,

@@ -35,7 +35,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
 
 /// The roles that this instance would play.
 fn roles(app: &App) -> Vec<Role> {
-    let plays = |role: &Role| *role != Role::Retention || app.config.retention.is_some();
+    let plays = |role: &Role| *role != Role::Retention || super::retention::is_on(app);
     Role::ALL.into_iter().filter(plays).collect()
 }
 

@@ -1,12 +1,13 @@
-//! Retention: archives and removes finished jobs and their output when they are older than the configured time.
+//! Retention: archives and removes finished jobs and their output when they are older than the configured time, and old lines
+//! of the audit log.
 //!
 //! Guarantees: a pass goes in small transactions and rests after each as long as it took, so that it never has
 //! more than half of the store's time; with an archive, a job is on disk there before it goes here.
 
 use std::time::Duration;
 
-use muster_domain::{JobId, LeaderTerm, Role, Span, Timestamp};
-use muster_store::{Command, Outcome, Removal, StoreExt, Sweep};
+use muster_domain::{Actor, JobId, LeaderTerm, Role, Span, Timestamp};
+use muster_store::{AccountCommand, AccountOutcome, AccountVerb, Command, Outcome, Removal, StoreExt, Sweep};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
@@ -21,9 +22,16 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 /// Directories of output that are examined in one pass.
 const DIRECTORIES: usize = 10_000;
 
+/// Whether anything is ever removed.
+pub(crate) fn is_on(app: &App) -> bool {
+    app.config.retention.is_some() || app.config.audit_retention.is_some()
+}
+
 /// Runs until `stop` resolves; returns at once when everything is kept for ever.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
-    let Some(age) = app.config.retention else { return };
+    if !is_on(app) {
+        return;
+    }
     let mut stop = std::pin::pin!(stop);
     let mut backoff = Backoff::default();
     let interval = app.config.retention_interval;
@@ -37,7 +45,7 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             }
         };
         let started = Instant::now();
-        let removed = remove_old(app, leader, age).await;
+        let removed = pass(app, leader).await;
         app.metrics.ticked(Role::Retention, started.elapsed());
         if removed.is_ok() {
             backoff.reset();
@@ -48,6 +56,31 @@ pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
             biased;
             () = &mut stop => return,
             () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+async fn pass(app: &App, leader: LeaderTerm) -> Result<(), ApiError> {
+    if let Some(age) = app.config.audit_retention {
+        forget_audit(app, app.config.clock.now() - Span::from(age)).await?;
+    }
+    match app.config.retention {
+        Some(age) => remove_old(app, leader, age).await,
+        None => Ok(()),
+    }
+}
+
+/// Removes lines of the audit log from before a time. Two schedulers that do it at the same time remove the same.
+async fn forget_audit(app: &App, before: Timestamp) -> Result<(), ApiError> {
+    loop {
+        let verb = AccountVerb::ForgetAudit { before, limit: STEP };
+        let command = AccountCommand { by: Actor::default(), verb };
+        let outcome = app.batcher.submit_one(Command::Account(Box::new(command))).await?;
+        let Outcome::Account(AccountOutcome::Forgotten(gone)) = outcome else {
+            return Err(ApiError::internal());
+        };
+        if (gone as usize) < STEP || *app.closing.borrow() {
+            return Ok(());
         }
     }
 }

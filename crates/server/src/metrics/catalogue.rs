@@ -77,6 +77,7 @@ struct TrafficMetrics {
     commit_seconds: Histogram,
     commit_commands: Histogram,
     http_requests: IntCounterVec,
+    handshake_failures: IntCounterVec,
     http_seconds: HistogramVec,
 }
 
@@ -240,6 +241,12 @@ impl TrafficMetrics {
                 "Commands that shared a transaction.",
                 &BATCH_BUCKETS,
             )?,
+            handshake_failures: counters(
+                r,
+                "muster_tls_handshake_failures_total",
+                "Connections that came to nothing before their first request.",
+                &["reason"],
+            )?,
             http_requests: counters(r, "muster_http_requests_total", "Requests answered.", &labels)?,
             http_seconds: histograms(r, "muster_http_request_seconds", "Time to the answer.", "route")?,
         })
@@ -284,6 +291,11 @@ impl Metrics {
             registry,
             store_registry,
         })
+    }
+
+    /// Counts a connection whose handshake failed.
+    pub(crate) fn handshake_failed(&self, reason: &str) {
+        self.traffic.handshake_failures.with_label_values(&[reason]).inc();
     }
 
     /// Counts what happened to a gang. One attempt is lost with each failure, whatever the number of tasks.

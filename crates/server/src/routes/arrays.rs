@@ -60,7 +60,7 @@ pub(crate) async fn submit_array(
     let key = call.header(HEADER_IDEMPOTENCY_KEY).map(str::to_owned);
     let array = Array { job, elements, max_parallel: given.max_parallel, key };
     let (_, submit) = array.create(&app.config)?;
-    let taken = take(&app, submit).await?;
+    let taken = take(&app, &call, submit).await?;
     tracing::info!(set_id = %taken.id, request_id = %call.request_id, size = taken.size, "array submitted");
     let mut shown = view::set(&find(&app, taken.id, SetKind::Array).await?);
     shown.repeated = taken.repeated;

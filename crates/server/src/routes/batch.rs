@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::extract::{Call, json, read_body};
 use crate::lenient::{self, Part, Reading};
 use crate::submission::SubmitBody;
-use crate::{gang_submission, view};
+use crate::{gang_submission, ownership, secret_uses, view};
 
 /// Jobs that were asked for, each checked on its own.
 type Items = Vec<Result<NewJob, ApiError>>;
@@ -52,9 +52,11 @@ pub(crate) async fn submit_batch(
         return Err(ApiError::over_limit("batch", app.config.limits.batch_items, "jobs"));
     }
     // A gang answers for all its tasks with the first.
-    let jobs = gang_submission::spread(jobs);
+    let mut jobs = gang_submission::spread(jobs);
+    ownership::stamp(&call.identity.principal, &mut jobs)?;
     let first_tasks: Vec<bool> = jobs.iter().map(|job| job.first_task.is_none()).collect();
     if asked > 0 {
+        secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
         app.admission.admit(app.store.as_ref(), &jobs).await?;
         let command = Command::Submit(Submit { jobs, atomic, set: None });
         let Outcome::Submitted(outcomes) = app.batcher.submit_one(command).await? else {

@@ -18,6 +18,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::extract::{Call, json, read_body};
 use crate::lenient::{self, lenient_object};
+use crate::ownership;
 
 /// Jobs in one transaction.
 const PIECE: usize = 200;
@@ -110,10 +111,16 @@ pub(crate) async fn change_many(
         let ids =
             body.ids.unwrap_or_default().iter().map(|text| text.parse()).collect::<Result<Vec<JobId>, _>>();
         let ids = ids.map_err(|error| ApiError::invalid_field("ids", error.to_string()))?;
-        order.carry_out(&app, ids).await?
+        let (ids, others) = ownership::changeable(&app, &call.identity.principal, ids).await?;
+        let mut result = order.carry_out(&app, ids).await?;
+        let refused = others.into_iter().take(MOST_REFUSALS);
+        result.refused.extend(refused.map(|(id, denied)| (id.to_string(), denied.to_string())));
+        result
     } else {
         let filter = filter(body)?;
         let ids = matching(&app, verb, filter).await?;
+        // What others have is not meant.
+        let (ids, _) = ownership::changeable(&app, &call.identity.principal, ids).await?;
         let result = order.carry_out(&app, ids).await?;
         if verb == Verb::Delete { gone_together(result) } else { result }
     };

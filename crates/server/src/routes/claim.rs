@@ -16,8 +16,9 @@ use crate::dispatcher::{Handed, Waiting};
 use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, empty, json, leased_name};
+use crate::ownership;
 use crate::submission::check_text;
-use crate::{duration, view};
+use crate::{duration, secret_uses, view};
 
 /// Claims the next job, or several.
 #[utoipa::path(
@@ -38,7 +39,7 @@ use crate::{duration, view};
 pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
     let max = call.params.integer::<u32>("max")?;
     let wait = wait_param(&app, &call)?;
-    let worker = call.worker();
+    let worker = ownership::claimer(&call.identity.principal, call.worker())?;
     if let Some(worker) = &worker {
         check_text("worker_id", worker.as_str(), app.config.limits.name)?;
     }
@@ -51,7 +52,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     let ahead = call.params.integer::<u32>("ahead")?.unwrap_or(0).min(MAX_AHEAD);
     let key = call.params.filled("claim_key").map(std::sync::Arc::from);
     let again = call.params.flag("claim_again");
-    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again, prepares: false, terms: None };
+    let ask = Ask { worker: worker.clone(), max: most, ahead, key, again, ..Ask::default() };
     let introduction = worker.clone().map(|worker| Command::Introduce { worker });
     let commands = introduction.into_iter().chain([Command::Claim(ask.clone())]).collect();
     let delivery = app.batcher.submit(commands).await?;
@@ -65,10 +66,11 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
             Handed::Stops(_) | Handed::Changed(_) | Handed::Nothing => None,
         }
     };
-    let jobs = match delivery {
+    let mut jobs = match delivery {
         Some(delivery) => take_jobs(&app, delivery, call.request_id)?,
         None => Vec::new(),
     };
+    secret_uses::attach(&app, call.worker().as_ref(), &mut jobs).await?;
     answer(&jobs, max.is_some())
 }
 

@@ -21,9 +21,9 @@ use super::claim::ClaimAnswer;
 use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, explain, gangs,
-    jobs, listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks,
-    workers,
+    arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
+    explain, gangs, jobs, listing, logs, notice, pipelines, queues, reports, secrets, submit, summary, sync,
+    system, users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -94,10 +94,32 @@ use super::{
         webhooks::update_webhook,
         webhooks::delete_webhook,
         webhooks::test_webhook,
+        secrets::list_secrets,
+        secrets::fleet_keys,
+        secrets::get_secret,
+        secrets::put_secret,
+        secrets::delete_secret,
         dead_letters::list_dead_letters,
         dead_letters::retry_dead_letters,
         dead_letters::delete_dead_letters,
         sync::sync_worker,
+        auth::login,
+        auth::logout,
+        auth::whoami,
+        auth::change_password,
+        users::list_users,
+        users::create_user,
+        users::change_user,
+        users::delete_user,
+        credentials::list_tokens,
+        credentials::create_token,
+        credentials::revoke_token,
+        credentials::create_join_token,
+        credentials::list_keys,
+        credentials::revoke_key,
+        credentials::join,
+        credentials::rotate_key,
+        credentials::audit,
         system::health,
         system::healthz,
         system::readyz,
@@ -224,6 +246,7 @@ fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     let in_path = path.contains('{');
     let mut statuses = vec![
         ("400", "The request is malformed"),
+        ("401", "What the caller shows is worthless, or it must show something"),
         ("403", "The caller may not do it, or it comes from a web page of another origin"),
         ("421", "It names a host by which the scheduler is not known"),
         ("503", "The store does not answer"),

@@ -17,7 +17,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::extract::{Call, SetPath, json, read_body};
 use crate::set_submission::{self as submission, Existing, mistakes, parameters};
-use crate::view;
+use crate::{ownership, secret_uses, view};
 
 /// Up to this size the jobs of a pipeline are read at once.
 const READ_WHOLE: u32 = 2_000;
@@ -58,7 +58,7 @@ pub(crate) async fn submit_pipeline(
         user: call.params.filled("user"),
     };
     let (_, submit) = pipeline.create(call.header(HEADER_IDEMPOTENCY_KEY).map(str::to_owned))?;
-    let taken = take(&app, submit).await?;
+    let taken = take(&app, &call, submit).await?;
     tracing::info!(set_id = %taken.id, request_id = %call.request_id, size = taken.size, "pipeline submitted");
     answer(&app, taken).await
 }
@@ -100,7 +100,7 @@ pub(crate) async fn add_steps(
         working_dir: call.params.filled("working_dir"),
         user: call.params.filled("user"),
     };
-    let taken = take(&app, pipeline.extend(id)?).await?;
+    let taken = take(&app, &call, pipeline.extend(id)?).await?;
     tracing::info!(set_id = %id, request_id = %call.request_id, size = taken.size, "steps added");
     answer(&app, taken).await
 }
@@ -132,7 +132,9 @@ pub(super) struct Taken {
     pub(super) warnings: Vec<String>,
 }
 
-pub(super) async fn take(app: &App, submit: Submit) -> Result<Taken, ApiError> {
+pub(super) async fn take(app: &App, call: &Call, mut submit: Submit) -> Result<Taken, ApiError> {
+    ownership::stamp(&call.identity.principal, &mut submit.jobs)?;
+    secret_uses::admit(app, &call.identity.principal, &submit.jobs).await?;
     let mut remarks = app.admission.admit(app.store.as_ref(), &submit.jobs).await?;
     match app.batcher.submit_one(Command::Submit(submit)).await? {
         Outcome::SubmittedSet { set, repeated, warnings } => {

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 use http::{Method, StatusCode};
-use muster_domain::access::{Action, Denied, Object, Principal, Unproven, may};
+use muster_domain::access::{Action, Denied, Unproven};
 
 use crate::app::Shared;
 use crate::error::ApiError;
@@ -103,33 +103,25 @@ impl Routes {
 }
 
 impl Rows {
-    /// Whether `principal` may send this request. What the router does not serve is left to it: it has no handler that
-    /// could do anything.
-    pub(crate) fn ask(
-        &self,
-        principal: &Principal,
-        method: &Method,
-        route: Option<&str>,
-    ) -> Result<(), ApiError> {
-        let Some(route) = route else { return Ok(()) };
+    /// What a request asks for. `None` for what the router does not serve: it has no handler that could do anything.
+    pub(crate) fn action(&self, method: &Method, route: &str) -> Result<Option<Action>, ApiError> {
         let Some(actions) = self.0.get(route) else {
             tracing::error!(route, "a route has no row in the table of rights");
             return Err(ApiError::internal());
         };
-        let Some(action) = Verb::of(method).and_then(|verb| actions[verb as usize]) else { return Ok(()) };
-        // The path alone does not tell whose the object is; those who may touch only their own are refused.
-        may(principal, action, &Object::UNKNOWN).map_err(refused)
+        Ok(Verb::of(method).and_then(|verb| actions[verb as usize]))
     }
 }
 
-fn refused(denied: Denied) -> ApiError {
-    let code = match denied {
-        Denied::Stranger(Unproven::OtherUser { .. }) => "other_user",
-        Denied::Stranger(Unproven::OwnerUnknown { .. }) => "unknown_user",
-        Denied::Never { .. } => "not_allowed",
-        Denied::NotOwn { .. } => "not_own",
+pub(crate) fn refused(denied: Denied) -> ApiError {
+    let (status, code) = match denied {
+        Denied::Stranger(Unproven::NoCredential) => (StatusCode::UNAUTHORIZED, "no_credential"),
+        Denied::Stranger(Unproven::OtherUser { .. }) => (StatusCode::FORBIDDEN, "other_user"),
+        Denied::Stranger(Unproven::OwnerUnknown { .. }) => (StatusCode::FORBIDDEN, "unknown_user"),
+        Denied::Never { .. } => (StatusCode::FORBIDDEN, "not_allowed"),
+        Denied::NotOwn { .. } => (StatusCode::FORBIDDEN, "not_own"),
     };
-    ApiError::refused(StatusCode::FORBIDDEN, code, denied.to_string())
+    ApiError::refused(status, code, denied.to_string())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, json, read_body};
 use crate::submission::SubmitBody;
-use crate::{gang_submission, lenient, view};
+use crate::{gang_submission, lenient, ownership, secret_uses, view};
 
 /// Submits one job.
 #[utoipa::path(
@@ -35,7 +35,9 @@ pub(crate) async fn submit_job(
     }
     let job = request.into_new_job(&app.config)?;
     let is_gang = job.spec.gang.is_some();
-    let jobs = gang_submission::spread(vec![job]);
+    let mut jobs = gang_submission::spread(vec![job]);
+    ownership::stamp(&call.identity.principal, &mut jobs)?;
+    secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
     let remarks = app.admission.admit(app.store.as_ref(), &jobs).await?;
     let command = Command::Submit(Submit { jobs, atomic: is_gang, set: None });
     let Outcome::Submitted(results) = app.batcher.submit_one(command).await? else {

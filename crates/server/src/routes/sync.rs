@@ -23,7 +23,7 @@ use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, json, read_body};
 use crate::lenient::{self, lenient_object};
-use crate::view;
+use crate::{secret_uses, view};
 
 use super::claim::claimed_jobs;
 use super::reports::note;
@@ -94,6 +94,7 @@ fn report_kind(kind: muster_protocol::ReportKind) -> ReportKind {
         muster_protocol::ReportKind::Preempted => ReportKind::Preempted,
         muster_protocol::ReportKind::Finished => ReportKind::Finished,
         muster_protocol::ReportKind::Lost => ReportKind::Lost,
+        muster_protocol::ReportKind::Refused => ReportKind::Refused,
     }
 }
 
@@ -221,6 +222,7 @@ impl Exchange<'_> {
             let handed = self.app.dispatcher.park(waiting, wait).await;
             self.hand_over(&mut response, handed)?;
         }
+        secret_uses::attach(self.app, Some(self.worker), &mut response.jobs).await?;
         Ok(response)
     }
 

@@ -5,9 +5,10 @@
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use muster_domain::access::Action::{
-    ChangeJobs, ChangeQueues, ChangeWebhooks, ChangeWorkers, ClaimJobs, ReadCheckpoint, ReadCluster,
-    ReadEvents, ReadHealth, ReadJobs, ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadWebhooks,
-    ReadWorkers, ReportJobs, SaveCheckpoint, SubmitJobs,
+    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, Join, ManageAccounts,
+    ManageKeys, ManageTokens, ReadAudit, ReadCheckpoint, ReadCluster, ReadEvents, ReadHealth, ReadJobs,
+    ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, ReportJobs,
+    SaveCheckpoint, SubmitJobs, UseAccount,
 };
 
 use crate::app::Shared;
@@ -16,9 +17,9 @@ use crate::error::ApiError;
 
 use super::rows::{Routes, Verb};
 use super::{
-    arrays, batch, bulk, cancel, checkpoint, claim, control, dead_letters, docs, events, explain, gangs,
-    jobs, listing, logs, notice, pipelines, queues, reports, submit, summary, sync, system, webhooks,
-    workers,
+    arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
+    explain, gangs, jobs, listing, logs, notice, pipelines, queues, reports, secrets, submit, summary, sync,
+    system, users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -37,6 +38,8 @@ pub(super) fn all() -> Routes {
     let routes = set_routes(routes);
     let routes = worker_routes(routes);
     let routes = queue_and_webhook_routes(routes);
+    let routes = secret_routes(routes);
+    let routes = access_routes(routes);
     cluster_routes(routes)
 }
 
@@ -123,6 +126,38 @@ fn queue_and_webhook_routes(routes: Routes) -> Routes {
         .on(Verb::Patch, "/webhooks/{id}", ChangeWebhooks, webhooks::update_webhook)
         .on(Verb::Delete, "/webhooks/{id}", ChangeWebhooks, webhooks::delete_webhook)
         .post("/webhooks/{id}/test", ChangeWebhooks, webhooks::test_webhook)
+}
+
+/// Secrets and the keys that they are sealed to.
+fn secret_routes(routes: Routes) -> Routes {
+    routes
+        .get("/secrets", ReadSecrets, secrets::list_secrets)
+        .get("/secrets/keys", ReadSecrets, secrets::fleet_keys)
+        .get("/secrets/{name}", ReadSecrets, secrets::get_secret)
+        .on(Verb::Put, "/secrets/{name}", ChangeSecrets, secrets::put_secret)
+        .on(Verb::Delete, "/secrets/{name}", ChangeSecrets, secrets::delete_secret)
+}
+
+/// Users, tokens, keys of workers, and who did what to them.
+fn access_routes(routes: Routes) -> Routes {
+    routes
+        .post("/auth/login", UseAccount, auth::login)
+        .post("/auth/logout", UseAccount, auth::logout)
+        .get("/auth/whoami", UseAccount, auth::whoami)
+        .post("/auth/password", UseAccount, auth::change_password)
+        .get("/users", ManageAccounts, users::list_users)
+        .post("/users", ManageAccounts, users::create_user)
+        .on(Verb::Patch, "/users/{name}", ManageAccounts, users::change_user)
+        .on(Verb::Delete, "/users/{name}", ManageAccounts, users::delete_user)
+        .get("/tokens", ManageTokens, credentials::list_tokens)
+        .post("/tokens", ManageTokens, credentials::create_token)
+        .on(Verb::Delete, "/tokens/{id}", ManageTokens, credentials::revoke_token)
+        .post("/join-tokens", ManageKeys, credentials::create_join_token)
+        .get("/worker-keys", ManageKeys, credentials::list_keys)
+        .on(Verb::Delete, "/worker-keys/{id}", ManageKeys, credentials::revoke_key)
+        .post("/workers/join", Join, credentials::join)
+        .post("/workers/{id}/key", ClaimJobs, credentials::rotate_key)
+        .get("/audit", ReadAudit, credentials::audit)
 }
 
 /// The cluster as a whole, and the scheduler itself.

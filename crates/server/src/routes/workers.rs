@@ -6,18 +6,21 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use muster_domain::{Resources, WorkerId, WorkerStatus};
+use muster_domain::{Resources, SealingKey, WorkerId, WorkerStatus};
 use muster_protocol::{RegisterRequest, Worker};
-use muster_store::{Command, Outcome, StoreExt, WorkerUsage};
+use muster_store::{Command, Outcome, SecretCommand, StoreExt, WorkerUsage};
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, empty, json, read_body};
 use crate::lenient::{self, lenient_object};
+use crate::ownership;
 use crate::placement_fields::{self, GpuBody};
 use crate::submission::{ResourcesBody, check_tags, check_text};
 use crate::view;
+
+use super::secrets::{KeyBody, change, check_keys};
 
 /// The most ports that one worker may keep for gangs.
 const MAX_PORTS: usize = 1024;
@@ -35,6 +38,7 @@ lenient_object! {
         ports: Vec<u16> = "ports",
         hostname: String = "hostname",
         version: String = "version",
+        sealing_keys: Vec<KeyBody> = "sealing_keys",
         status: String = "status",
         last_heartbeat: jiff::Timestamp = "last_heartbeat",
         registered_at: jiff::Timestamp = "registered_at",
@@ -104,12 +108,25 @@ pub(crate) async fn register(
     body: Body,
 ) -> Result<Response, ApiError> {
     let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
-    let worker = lenient::decode::<RegisterBody>(&bytes, call.reading())?.check(&app.config)?;
+    let mut request = lenient::decode::<RegisterBody>(&bytes, call.reading())?;
+    let keys = check_keys(request.sealing_keys.take())?;
+    let worker = request.check(&app.config)?;
+    ownership::check_registration(&call.identity.principal, &worker)?;
     let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {
         return Err(ApiError::internal());
     };
+    announce(&app, &worker.id, keys).await?;
     tracing::info!(worker_id = %worker.id, request_id = %call.request_id, exec_addr = worker.exec_addr, "worker registered");
     json(StatusCode::CREATED, &view::worker(&unused(worker)))
+}
+
+/// Keeps the keys of a worker. Most registrations repeat what is known.
+async fn announce(app: &App, worker: &WorkerId, keys: Vec<SealingKey>) -> Result<(), ApiError> {
+    let known = app.store.sealing_keys(Some(worker.clone())).await?.pop();
+    if known.map(|known| known.keys).unwrap_or_default() != keys {
+        change(app, SecretCommand::Announce { worker: worker.clone(), keys }).await?;
+    }
+    Ok(())
 }
 
 /// Shows that a worker is alive.

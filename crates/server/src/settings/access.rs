@@ -21,12 +21,12 @@ pub struct AccessArgs {
         value_delimiter = ','
     )]
     pub allow_origin: Vec<Origin>,
-    /// Which users of this machine the scheduler serves while it listens on loopback: same for the one who started it and
-    /// root, any for all. Others are refused with 403
+    /// Which users of this machine the scheduler serves while it listens on loopback without asking who they are: same for
+    /// the one who started it and root, any for all, none where a proxy stands in front of it. Others need an account
     #[arg(long, value_name = "USERS", env = "MUSTER_LOOPBACK", default_value = "same", value_parser = loopback)]
     pub loopback: LoopbackUsers,
-    /// Listen beyond loopback although there is no authentication: everyone who reaches the port is trusted and can run
-    /// commands on the workers. The scheduler warns at every start
+    /// Listen beyond loopback and trust everyone who reaches the port: they can run commands on the workers without an
+    /// account. The scheduler warns at every start
     #[arg(long, env = "MUSTER_INSECURE")]
     pub insecure: bool,
 }
@@ -46,7 +46,8 @@ fn loopback(text: &str) -> Result<LoopbackUsers, String> {
     match text {
         "same" => Ok(LoopbackUsers::Same),
         "any" => Ok(LoopbackUsers::Any),
-        _ => Err("write same or any".to_owned()),
+        "none" => Ok(LoopbackUsers::None),
+        _ => Err("write same, any or none".to_owned()),
     }
 }
 

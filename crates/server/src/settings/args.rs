@@ -14,6 +14,7 @@ use muster_store::engine::{Policies, Policy};
 use super::access::AccessArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
+use super::tls::TlsArgs;
 use super::values::{
     Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, any_duration, positive, scoring,
 };
@@ -100,6 +101,9 @@ pub struct SchedulerArgs {
     /// How long finished jobs and their output are kept, or off
     #[arg(long, value_name = "TIME", env = "MUSTER_RETENTION", default_value = "off")]
     pub retention: Retention,
+    /// How long the audit log is kept, or off to keep all of it
+    #[arg(long, value_name = "TIME", env = "MUSTER_AUDIT_RETENTION", default_value = "365d")]
+    pub audit_retention: Retention,
     /// Where finished jobs are written before they are removed: one line of JSON each, in a file for each day
     #[arg(long, value_name = "DIR", env = "MUSTER_ARCHIVE_DIR")]
     pub archive_dir: Option<PathBuf>,
@@ -155,6 +159,8 @@ pub struct SchedulerArgs {
     #[command(flatten)]
     pub access: AccessArgs,
     #[command(flatten)]
+    pub tls: TlsArgs,
+    #[command(flatten)]
     pub webhooks: WebhookArgs,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
@@ -175,9 +181,9 @@ impl SchedulerArgs {
         self.listen.socket(self.port)
     }
 
-    /// Refuses settings that would open the scheduler to everyone by mistake.
+    /// Refuses settings that contradict each other.
     pub fn check(&self) -> Result<(), ServerError> {
-        self.access.config().check(self.socket())
+        self.tls.check()
     }
 
     /// What the store is told about the order of work and about making room.
@@ -219,6 +225,7 @@ impl SchedulerArgs {
             retention: self.retention.0,
             archive_dir: self.archive_dir.clone().filter(|directory| !directory.as_os_str().is_empty()),
             log_retention: self.log_retention.0,
+            audit_retention: self.audit_retention.0,
             log_total: self.log_total_limit.0,
             log_reader_timeout: self.log_reader_timeout,
             event_reader_timeout: self.event_reader_timeout,
@@ -233,6 +240,8 @@ impl SchedulerArgs {
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
             access: self.access.config(),
+            tls: self.tls.config(),
+            ca_file: self.tls.authorities(),
             policies: self.policies(),
             limits,
             ..ServerConfig::default()

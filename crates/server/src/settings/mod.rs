@@ -10,6 +10,7 @@ mod file;
 mod knobs;
 mod policy;
 mod pools;
+mod tls;
 mod values;
 mod webhooks;
 
@@ -19,6 +20,7 @@ pub use file::{apply_file, matches};
 pub use knobs::Knob;
 pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
+pub use tls::TlsArgs;
 pub use values::{
     Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, StoreChoice, open_to_the_network,
 };

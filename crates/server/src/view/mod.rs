@@ -59,7 +59,13 @@ pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
 /// What the submitter wants to become of the job when something goes wrong.
 fn wishes(spec: &domain::JobSpec) -> wire::Job {
     let on_disconnect = spec.on_disconnect.map(crate::conditions::on_disconnect_text);
-    wire::Job { on_disconnect, ..wire::Job::default() }
+    let secret = |wish: &domain::SecretUse| wire::SecretUse {
+        name: wish.name.clone(),
+        file: wish.file,
+        variable: Some(wish.variable.clone()),
+    };
+    let secrets = spec.secrets.iter().map(secret).collect();
+    wire::Job { on_disconnect, secrets, ..wire::Job::default() }
 }
 
 /// A job with its checkpoint: embedded when it is JSON, otherwise in base64.

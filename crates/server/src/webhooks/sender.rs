@@ -20,12 +20,13 @@ use muster_domain::{Secret, Sent, Span, Timestamp};
 use muster_protocol::{
     HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP,
 };
+use muster_tls::{TlsError, Trust};
 use tokio::sync::OnceCell;
 
 use super::reachable::{Reach, Resolver, literal};
 use super::signature::sign;
 use crate::clock::Clock;
-use crate::config::WebhookConfig;
+use crate::config::{ServerConfig, WebhookConfig};
 
 /// Bytes of an answer that are read and counted.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -89,6 +90,7 @@ pub(crate) struct Sender {
     config: WebhookConfig,
     reach: Reach,
     clock: Clock,
+    trust: Trust,
     plain: PlainClient,
     /// Made when the first `https` URL comes along: reading the certificates takes a while.
     secure: OnceCell<Result<SecureClient, String>>,
@@ -101,13 +103,15 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(config: &WebhookConfig, reach: Reach, clock: Clock) -> Self {
+    pub(crate) fn new(server: &ServerConfig, reach: Reach) -> Self {
+        let (config, clock) = (&server.webhooks, server.clock.clone());
+        let trust = Trust { ca_file: server.ca_file.clone(), fingerprint: None };
         let plain = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector(config, &reach));
-        Self { config: config.clone(), reach, clock, plain, secure: OnceCell::new() }
+        Self { config: config.clone(), reach, clock, trust, plain, secure: OnceCell::new() }
     }
 
     /// Where deliveries may go.
@@ -137,7 +141,8 @@ impl Sender {
         let secure = uri.scheme_str() == Some("https");
         let request = request(uri, parcel, self.clock.now())?;
         let response = if secure {
-            let client = self.secure.get_or_init(|| secure_client(&self.config, &self.reach)).await;
+            let client =
+                self.secure.get_or_init(|| secure_client(&self.config, &self.reach, &self.trust)).await;
             client.as_ref().map_err(Clone::clone)?.request(request).await
         } else {
             self.plain.request(request).await
@@ -155,22 +160,20 @@ fn connector(config: &WebhookConfig, reach: &Reach) -> Plain {
 }
 
 /// Reading certificates touches many files, so it is done off the runtime's threads.
-async fn secure_client(config: &WebhookConfig, reach: &Reach) -> Result<SecureClient, String> {
-    let plain = connector(config, reach);
+async fn secure_client(config: &WebhookConfig, reach: &Reach, trust: &Trust) -> Result<SecureClient, String> {
+    let (plain, trust) = (connector(config, reach), trust.clone());
     let made = tokio::task::spawn_blocking(move || {
-        let builder = HttpsConnectorBuilder::new().with_native_roots()?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(trust.client_config()?);
         let connector = builder.https_only().enable_http1().wrap_connector(plain);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector);
-        Ok::<_, std::io::Error>(client)
+        Ok::<_, TlsError>(client)
     });
     match made.await {
-        Ok(made) => made.map_err(|error| {
-            format!("https needs root certificates, and there are none ({error}): install them or set SSL_CERT_FILE")
-        }),
+        Ok(made) => made.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -215,7 +218,10 @@ fn failed(error: String) -> Answered {
 }
 
 /// An error with everything that led to it.
-fn spell_out(error: &dyn Error) -> String {
+fn spell_out(error: &(dyn Error + 'static)) -> String {
+    if let Some(untrusted) = muster_tls::untrusted(error) {
+        return format!("{untrusted}; a CA of your own is named with --ca-file");
+    }
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -33,7 +33,8 @@ async fn send(config: &WebhookConfig, url: &str) -> Answered {
     let secret = Secret::new("key");
     let body = Bytes::from_static(b"{}");
     let parcel = Parcel { url, secret: &secret, event: "done", delivery: "hook-1.5".to_owned(), body };
-    Sender::new(config, Reach::new(config, None), Clock::of_this_machine()).send(parcel).await
+    let server = ServerConfig { webhooks: config.clone(), ..ServerConfig::default() };
+    Sender::new(&server, Reach::new(config, None)).send(parcel).await
 }
 
 #[tokio::test]

@@ -460,6 +460,7 @@ fn job_report(report: &muster_store::Report) -> JobReport {
     let kind = match report.kind {
         ReportKind::Done => muster_protocol::ReportKind::Done,
         ReportKind::Failed => muster_protocol::ReportKind::Failed,
+        ReportKind::Refused => muster_protocol::ReportKind::Refused,
         ReportKind::TimedOut => muster_protocol::ReportKind::TimedOut,
         ReportKind::Released => muster_protocol::ReportKind::Released,
         ReportKind::Preempted => muster_protocol::ReportKind::Preempted,

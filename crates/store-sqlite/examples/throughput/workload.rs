@@ -47,15 +47,7 @@ fn rand_u64() -> u64 {
 }
 
 fn claim(max: usize) -> Command {
-    Command::Claim(Ask {
-        worker: Some("bench".into_id()),
-        max: max as u32,
-        ahead: 0,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    })
+    Command::Claim(Ask { worker: Some("bench".into_id()), max: max as u32, ..Ask::default() })
 }
 
 trait IntoId {

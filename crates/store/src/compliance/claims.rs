@@ -74,17 +74,7 @@ pub async fn several_asks_of_one_worker_share_its_room(stage: &Stage) {
     for _ in 0..4 {
         stage.submit(needing(500)).await;
     }
-    let ask = || {
-        Command::Claim(Ask {
-            worker: Some(WorkerId::new("w1")),
-            max: 4,
-            ahead: 0,
-            key: None,
-            again: false,
-            prepares: false,
-            terms: None,
-        })
-    };
+    let ask = || Command::Claim(Ask { worker: Some(WorkerId::new("w1")), max: 4, ..Ask::default() });
     let answers = stage.apply(vec![ask(), ask()]).await;
     let handed: usize = answers
         .into_iter()
@@ -103,15 +93,7 @@ pub async fn slots_bound_a_worker(stage: &Stage) {
     }
     assert_eq!(stage.claim_as(Some("w1"), 9).await.len(), 2);
     assert_eq!(stage.claim_as(Some("w1"), 9).await.len(), 0);
-    let ask = Ask {
-        worker: Some(WorkerId::new("w1")),
-        max: 9,
-        ahead: 2,
-        key: None,
-        again: false,
-        prepares: false,
-        terms: None,
-    };
+    let ask = Ask { worker: Some(WorkerId::new("w1")), max: 9, ahead: 2, ..Ask::default() };
     let Ok(Outcome::Claimed(ahead)) = stage.one(Command::Claim(ask)).await else { panic!("not claimed") };
     assert_eq!(ahead.len(), 2, "two more may be queued locally");
 }
@@ -167,15 +149,7 @@ pub async fn a_batch_sees_what_it_released(stage: &Stage) {
     };
     let answers = stage
         .apply(vec![
-            Command::Claim(Ask {
-                worker: Some(WorkerId::new("w1")),
-                max: 1,
-                ahead: 0,
-                key: None,
-                again: false,
-                prepares: false,
-                terms: None,
-            }),
+            Command::Claim(Ask { worker: Some(WorkerId::new("w1")), max: 1, ..Ask::default() }),
             Command::Submit(Submit { jobs: vec![next], atomic: true, set: None }),
             Command::Report(report),
         ])

@@ -474,11 +474,9 @@ pub async fn a_lost_answer_is_given_again(stage: &Stage) {
         Command::Claim(crate::command::Ask {
             worker: Some(WorkerId::new("w0")),
             max: 1,
-            ahead: 0,
             key: Some("k1".into()),
             again,
-            prepares: false,
-            terms: None,
+            ..crate::command::Ask::default()
         })
     };
     let Ok(Outcome::Claimed(first)) = stage.one(ask(false)).await else { panic!("no claim") };

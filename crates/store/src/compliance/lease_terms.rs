@@ -14,7 +14,7 @@ const TERMS: LeaseTerms = LeaseTerms { shortest: Span::from_secs(30), keep: Span
 
 async fn claim(stage: &Stage) -> Job {
     let worker = Some(WorkerId::new("w1"));
-    let ask = Ask { worker, max: 1, ahead: 0, key: None, again: false, prepares: false, terms: Some(TERMS) };
+    let ask = Ask { worker, max: 1, terms: Some(TERMS), ..Ask::default() };
     match stage.one(Command::Claim(ask)).await.unwrap() {
         Outcome::Claimed(mut jobs) => jobs.pop().unwrap().job,
         other => panic!("{other:?}"),

@@ -6,6 +6,7 @@
 //! A change of behaviour starts here.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test code that several crates share")]
 
+pub mod accounts;
 pub mod band;
 pub mod cancels;
 pub mod claims;
@@ -30,6 +31,7 @@ pub mod quotas;
 pub mod reclaim;
 pub mod rounds;
 pub mod rules;
+pub mod secrets;
 pub mod sets;
 pub mod stage;
 pub mod standing;
@@ -184,10 +186,19 @@ macro_rules! compliance_suite {
                 a_worker_in_quarantine_is_named_only_where_it_could_help,
                 the_whole_cluster_says_what_waits_for_what_and_what_is_idle,
             }
+            accounts {
+                accounts_are_created_changed_and_removed, the_last_admin_stays, a_credential_goes_with_its_user,
+                a_join_token_is_used_as_often_as_it_may_be, a_rotated_key_is_good_for_a_while,
+                a_revoked_worker_holds_nothing, every_change_leaves_a_line,
+            }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,
                 a_position_never_goes_back, dead_letters_are_kept_listed_and_removed,
                 dead_letters_are_sent_again_on_request, old_dead_letters_give_way, webhooks_are_bounded,
+            }
+            secrets {
+                versions_of_a_secret_follow_one_another, of_two_changes_in_one_batch_one_is_refused,
+                a_worker_says_all_its_keys_at_once,
             }
             rules {
                 every_rule_with_every_pair_of_ends, rules_of_one_job_are_judged_by_group,

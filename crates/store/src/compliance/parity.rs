@@ -175,10 +175,7 @@ impl World {
                     worker,
                     max: u32::from(b % 4),
                     ahead: u32::from(b % 2),
-                    key: None,
-                    again: false,
-                    prepares: false,
-                    terms: None,
+                    ..Ask::default()
                 })]
             }
             6..=8 => self.report(store, target, a, b).await.into_iter().collect(),

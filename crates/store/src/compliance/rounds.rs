@@ -14,15 +14,8 @@ impl Stage {
     /// Claims what is reserved for the worker, which prepares it.
     async fn take(&self, worker: &str, again: bool) -> Vec<Job> {
         let key = Some(format!("{worker}-{}", self.now().as_micros()).into());
-        let ask = Ask {
-            worker: Some(WorkerId::new(worker)),
-            max: 4,
-            ahead: 0,
-            key,
-            again,
-            prepares: true,
-            terms: None,
-        };
+        let ask =
+            Ask { worker: Some(WorkerId::new(worker)), max: 4, key, again, prepares: true, ..Ask::default() };
         match self.one(Command::Claim(ask)).await.unwrap() {
             Outcome::Claimed(jobs) => jobs.into_iter().map(|claimed| claimed.job).collect(),
             other => panic!("{other:?}"),

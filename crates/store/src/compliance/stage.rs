@@ -144,15 +144,7 @@ impl Stage {
     // Claims and reports.
 
     pub async fn claim_as(&self, worker: Option<&str>, max: u32) -> Vec<Claimed> {
-        let ask = Ask {
-            worker: worker.map(WorkerId::new),
-            max,
-            ahead: 0,
-            key: None,
-            again: false,
-            prepares: false,
-            terms: None,
-        };
+        let ask = Ask { worker: worker.map(WorkerId::new), max, ..Ask::default() };
         match self.one(Command::Claim(ask)).await.unwrap() {
             Outcome::Claimed(jobs) => jobs,
             other => panic!("{other:?}"),

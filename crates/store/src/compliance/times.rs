@@ -152,15 +152,7 @@ pub async fn another_worker_is_preferred_after_a_failure(stage: &Stage) {
     let after = exit_with(stage, &job, 1).await.unwrap();
     assert_eq!(after.tried, [WorkerId::new("a")]);
     let ask = |worker: &str| {
-        Command::Claim(crate::Ask {
-            worker: Some(WorkerId::new(worker)),
-            max: 1,
-            ahead: 0,
-            key: None,
-            again: false,
-            prepares: false,
-            terms: None,
-        })
+        Command::Claim(crate::Ask { worker: Some(WorkerId::new(worker)), max: 1, ..crate::Ask::default() })
     };
     let answers = stage.apply(vec![ask("a"), ask("b")]).await;
     let got = |answer: &crate::Answer| matches!(answer, Ok(Outcome::Claimed(jobs)) if jobs.len() == 1);

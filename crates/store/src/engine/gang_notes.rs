@@ -56,9 +56,8 @@ fn draining(task: &Job) -> bool {
 
 const fn cause_of(trigger: &Trigger) -> DrainCause {
     match trigger {
-        Trigger::Report { kind: ReportKind::Failed | ReportKind::TimedOut, .. } | Trigger::Overrun => {
-            DrainCause::Failed
-        }
+        Trigger::Report { kind: ReportKind::Failed | ReportKind::TimedOut | ReportKind::Refused, .. }
+        | Trigger::Overrun => DrainCause::Failed,
         Trigger::Silence { .. } => DrainCause::Lost,
         _ => DrainCause::Stopped,
     }

@@ -5,6 +5,7 @@
 //! out, so that a claim sees everything that the same batch released. Commands of one batch come from
 //! callers that do not wait for one another, so that any order among them is a fair one.
 
+mod accounts;
 mod ageing;
 mod claim;
 mod control;
@@ -25,6 +26,7 @@ mod read;
 mod removal;
 mod revival;
 mod roster;
+mod secrets;
 mod settle;
 mod standings;
 mod submit;
@@ -112,6 +114,7 @@ async fn apply_admitted<T: Tx>(
     control::apply(&mut work, commands, &mut answers).await?;
     sweep::apply(&mut work, commands, &mut answers).await?;
     removal::apply(&mut work, commands, &mut answers).await?;
+    accounts::apply(&mut work, commands, &mut answers).await?;
     settle::dependants(&mut work).await?;
     named::answer_cancels(&work, commands, &mut answers);
     health::apply(&mut work).await?;
@@ -123,6 +126,7 @@ async fn apply_admitted<T: Tx>(
     claim::apply(&mut work, commands, &mut answers).await?;
     work.flush().await?;
     webhooks::apply(&mut work, commands, &mut answers).await?;
+    secrets::apply(&mut work, commands, &mut answers).await?;
     history::learn(&mut work).await?;
     work.append_events().await?;
     let (events, gangs, wake) = work.into_effects();

@@ -68,6 +68,8 @@ pub(crate) async fn apply<T: Tx>(
             | Command::PutQueue(_)
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
+            | Command::Secrets(_)
+            | Command::Account(_)
             | Command::Remove(_)
             | Command::Plan(_)
             | Command::Lead(_)
@@ -131,7 +133,7 @@ fn is_parts(name: &str) -> bool {
     name.starts_with(PARTS_PREFIX)
 }
 
-/// A checkpoint that another upload has lost parts to is not kept at all: whoever sent it sends it again.
+/// Refuses a checkpoint of which parts are missing: another upload has removed them. Its worker sends it again.
 async fn check_parts<T: Tx>(work: &mut Work<'_, T>, job: JobId, content: &Content) -> Result<(), StoreError> {
     let Content::Parts { name, bytes } = content else { return Ok(()) };
     let there = work.tx.parts_length(job, name).await?;

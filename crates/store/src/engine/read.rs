@@ -8,7 +8,7 @@ use muster_planner::WorkerView;
 
 use super::claim::with_usage;
 use super::why::why;
-use super::{Policies, devices, overview, preview, standings, webhooks};
+use super::{Policies, accounts, devices, overview, preview, secrets, standings, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -39,7 +39,14 @@ pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Resu
         Query::Sets(filter) => Reply::Sets(sets(tx, filter).await?),
         Query::CancelPreview(ids) => Reply::CancelPreview(preview::cancel(tx, ids).await?),
         Query::Webhooks { counted } => Reply::Webhooks(webhooks::list(tx, *counted).await?),
+        Query::Accounts => Reply::Accounts(accounts::accounts(tx).await?),
+        Query::Account { name } => Reply::Account(accounts::account(tx, name).await?),
+        Query::Credentials => Reply::Credentials(accounts::credentials(tx).await?),
+        Query::Credential { digest } => Reply::Credential(accounts::credential(tx, digest).await?),
+        Query::Audit(filter) => Reply::Audit(accounts::audit(tx, filter).await?),
         Query::DeadLetters(filter) => Reply::DeadLetters(tx.dead_letters(filter).await?),
+        Query::Secrets(names) => Reply::Secrets(secrets::list(tx, names.as_deref()).await?),
+        Query::SealingKeys(worker) => Reply::SealingKeys(secrets::keys(tx, worker.as_ref()).await?),
         Query::Gang(id) => {
             let mut tasks = tx.gang_tasks(&[*id]).await?;
             tasks.sort_unstable_by_key(index);

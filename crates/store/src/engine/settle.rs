@@ -26,10 +26,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 ids.insert(report.job);
                 match report.kind {
                     ReportKind::Done | ReportKind::Finished => shallow.push(report.job),
-                    ReportKind::Failed | ReportKind::TimedOut | ReportKind::Preempted | ReportKind::Lost => {
-                        deep.push(report.job);
-                    }
                     ReportKind::Released => {}
+                    _ => deep.push(report.job),
                 }
             }
             Command::AcknowledgeStop { job, .. } | Command::Cancel { job, .. } | Command::Retry { job } => {
@@ -63,6 +61,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::PutQueue(_)
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
+            | Command::Secrets(_)
+            | Command::Account(_)
             | Command::Remove(_)
             | Command::Plan(_)
             | Command::Lead(_)

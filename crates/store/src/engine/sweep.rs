@@ -1,6 +1,6 @@
 //! What is overdue: silent jobs, unanswered stop orders, silent workers, and what retention removes.
 
-use muster_domain::{Change, Event, EventKind, Patience, Timestamp, Trigger, WorkerId, WorkerStatus};
+use muster_domain::{Change, Event, EventKind, JobId, Patience, Timestamp, Trigger, WorkerId, WorkerStatus};
 
 use super::work::Work;
 use super::{Answers, history, pick, removal};
@@ -41,24 +41,12 @@ async fn silent_jobs<T: Tx>(
     sweep: Sweep,
     summary: &mut SweepSummary,
 ) -> Result<(), StoreError> {
-    let patience = Patience { timeout: sweep.timeouts.job_heartbeat, listening_since: sweep.listening_since };
-    let before = work.now - patience.timeout;
-    if patience.listening_since >= before {
+    let before = work.now - sweep.timeouts.job_heartbeat;
+    if sweep.listening_since >= before {
         return Ok(());
     }
     let ids = work.tx.silent_jobs(before, sweep.limit).await?;
-    summary.more |= ids.len() >= sweep.limit;
-    work.lock_whole(ids.iter().copied()).await?;
-    for id in ids {
-        // Between the look and the lock the job may have spoken or ended; then the trigger is refused.
-        match work.trigger(id, &Trigger::Silence { patience }) {
-            // The silence of a task drains its gang.
-            Ok(Change::Happened(EventKind::Requeued { .. }) | Change::Touched) => summary.requeued += 1,
-            Ok(Change::Happened(_)) => summary.failed += 1,
-            Ok(Change::Repeated | Change::Noted) | Err(_) => {}
-        }
-    }
-    Ok(())
+    lose(work, ids, sweep, summary).await
 }
 
 /// Leases that say how long they last: what ran under them was stopped by its worker before they ended.
@@ -67,13 +55,24 @@ async fn ended_leases<T: Tx>(
     sweep: Sweep,
     summary: &mut SweepSummary,
 ) -> Result<(), StoreError> {
-    let patience = Patience { timeout: sweep.timeouts.job_heartbeat, listening_since: sweep.listening_since };
     let listened = work.now.since(sweep.listening_since);
     let ids = work.tx.ended_leases(work.now, listened, sweep.limit).await?;
+    lose(work, ids, sweep, summary).await
+}
+
+/// Takes jobs for lost. Between the look and the lock a job may have spoken or ended; then the trigger is refused.
+async fn lose<T: Tx>(
+    work: &mut Work<'_, T>,
+    ids: Vec<JobId>,
+    sweep: Sweep,
+    summary: &mut SweepSummary,
+) -> Result<(), StoreError> {
+    let patience = Patience { timeout: sweep.timeouts.job_heartbeat, listening_since: sweep.listening_since };
     summary.more |= ids.len() >= sweep.limit;
     work.lock_whole(ids.iter().copied()).await?;
     for id in ids {
         match work.trigger(id, &Trigger::Silence { patience }) {
+            // The silence of a task drains its gang.
             Ok(Change::Happened(EventKind::Requeued { .. }) | Change::Touched) => summary.requeued += 1,
             Ok(Change::Happened(_)) => summary.failed += 1,
             Ok(Change::Repeated | Change::Noted) | Err(_) => {

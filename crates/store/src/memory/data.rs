@@ -8,6 +8,7 @@ use muster_domain::{
 };
 
 use crate::command::Instance;
+use crate::records::{AuditLine, RecordKind};
 
 /// The place of a pending job in its shape's queue.
 pub(super) type QueueKey = (i64, u64, JobId);
@@ -62,6 +63,9 @@ pub(super) struct Data {
     pub(super) run_times: BTreeMap<String, (RunTimes, Timestamp)>,
     pub(super) ranked_by: Option<String>,
     pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
+    pub(super) records: BTreeMap<(RecordKind, String), String>,
+    pub(super) audit: BTreeMap<u64, AuditLine>,
+    pub(super) last_audit: u64,
     pub(super) dead_letters: BTreeMap<DeliveryId, DeadLetter>,
 }
 

@@ -5,6 +5,8 @@
 
 mod data;
 mod gangs;
+mod log;
+mod records;
 mod sets;
 mod turns;
 mod tx;

@@ -1,6 +1,6 @@
 //! The primitives on the tables in memory. None of them waits and none can fail.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use muster_domain::{
@@ -13,6 +13,7 @@ use super::data::{Data, queue_key};
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
+use crate::records::{AuditFilter, AuditLine, Chosen, Record, RecordKind};
 use crate::tx::{Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, WaitingGang};
 use crate::webhooks::LetterFilter;
 
@@ -379,6 +380,36 @@ impl Tx for Data {
         Ok(self.holders.get(key).into_iter().flatten().take(limit).copied().collect())
     }
 
+    async fn records(&mut self, kind: RecordKind, chosen: Chosen<'_>) -> Done<Vec<Record>> {
+        Ok(super::records::select(self, kind, chosen))
+    }
+
+    async fn put_records(&mut self, records: &[Record]) -> Done<()> {
+        let new = records.iter().map(|record| ((record.kind, record.key.clone()), record.facts.clone()));
+        self.records.extend(new);
+        Ok(())
+    }
+
+    async fn delete_records(&mut self, kind: RecordKind, keys: &[String]) -> Done<()> {
+        for key in keys {
+            self.records.remove(&(kind, key.clone()));
+        }
+        Ok(())
+    }
+
+    async fn append_audit(&mut self, lines: &[AuditLine]) -> Done<()> {
+        super::records::append_audit(self, lines);
+        Ok(())
+    }
+
+    async fn audit(&mut self, filter: &AuditFilter) -> Done<Vec<AuditLine>> {
+        Ok(super::records::audit(self, filter))
+    }
+
+    async fn forget_audit(&mut self, before: Timestamp, limit: usize) -> Done<u32> {
+        Ok(super::records::forget_audit(self, before, limit))
+    }
+
     async fn lock_webhooks(&mut self, ids: &[WebhookId]) -> Done<Vec<Webhook>> {
         Ok(ids.iter().filter_map(|id| self.webhooks.get(id).cloned()).collect())
     }
@@ -486,46 +517,16 @@ impl Tx for Data {
     }
 
     async fn counts(&mut self) -> Done<Counts> {
-        let open = self.counts.iter().filter(|(status, count)| !status.is_terminal() && **count > 0);
-        let mut counts = Counts { jobs: open.map(|(s, n)| (*s, *n)).collect(), ..Counts::default() };
-        for job in self.pending.values().flatten().filter_map(|(_, _, id)| self.jobs.get(id)) {
-            let queue = job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()).unwrap_or_default();
-            *counts.pending_by_queue.entry(queue).or_default() += 1;
-        }
-        for job in self.jobs.values() {
-            let queue = job.spec.queue.as_ref().map(|queue| queue.as_str().to_owned()).unwrap_or_default();
-            match job.status() {
-                Status::Pending | Status::Delayed | Status::Held | Status::Blocked => {
-                    *counts.waiting_by_queue.entry(queue).or_default() += 1;
-                }
-                Status::Reserved | Status::Running | Status::Preempting => {
-                    *counts.held_by_queue.entry(queue).or_default() += 1;
-                }
-                Status::Preempted | Status::Finished | Status::Done | Status::Failed | Status::Cancelled => {}
-            }
-        }
-        Ok(counts)
+        Ok(super::log::counts(self))
     }
 
     async fn append_events(&mut self, events: &mut [Event]) -> Done<()> {
-        for event in events {
-            self.last_event += 1;
-            event.seq = self.last_event;
-            if let Some(job) = event.job {
-                self.events_of.entry(job).or_default().push(event.seq);
-            }
-            self.events.insert(event.seq, event.clone());
-        }
+        super::log::append(self, events);
         Ok(())
     }
 
     async fn events(&mut self, filter: &EventFilter) -> Done<Vec<Event>> {
-        let Some(job) = filter.job else {
-            let later = self.events.range((Bound::Excluded(filter.after), Bound::Unbounded));
-            return Ok(later.take(filter.limit).map(|(_, event)| event.clone()).collect());
-        };
-        let own = self.events_of.get(&job).into_iter().flatten().filter(|position| **position > filter.after);
-        Ok(own.take(filter.limit).filter_map(|position| self.events.get(position).cloned()).collect())
+        Ok(super::log::read(self, filter))
     }
 
     async fn last_event(&mut self) -> Done<u64> {
@@ -533,20 +534,7 @@ impl Tx for Data {
     }
 
     async fn changed_since(&mut self, position: u64, limit: u64) -> Done<Option<Changed>> {
-        if self.last_event.saturating_sub(position) > limit {
-            return Ok(None);
-        }
-        let events =
-            || self.events.range((Bound::Excluded(position), Bound::Unbounded)).map(|(_, event)| event);
-        let seq = |event: &Event| Some(self.jobs.get(&event.job?)?.seq);
-        let jobs: BTreeSet<u64> = events().filter_map(seq).collect();
-        let workers: BTreeSet<WorkerId> = events().filter_map(|event| event.worker.clone()).collect();
-        Ok(Some(Changed {
-            upto: self.last_event,
-            jobs: jobs.into_iter().collect(),
-            workers: workers.into_iter().collect(),
-            removed: self.removed,
-        }))
+        Ok(super::log::changed_since(self, position, limit))
     }
 
     async fn note_removed(&mut self, newest: Timestamp) -> Done<()> {

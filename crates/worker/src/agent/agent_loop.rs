@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use muster_client::ClientError;
 use muster_protocol::{JobReport, RegisterRequest, ReportKind};
+use muster_seal::KeyPair;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -42,6 +43,8 @@ pub(super) struct Agent {
     pub(super) checkpoint_dir: PathBuf,
     pub(super) checkpoints: Checkpoints,
     pub(super) identity: RegisterRequest,
+    /// What opens the secrets of jobs.
+    pub(super) secret_keys: Vec<KeyPair>,
     pub(super) keeper: Option<KeeperOptions>,
     pub(super) executor: Executor,
     pub(super) logs: Logs,

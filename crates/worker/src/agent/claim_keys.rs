@@ -42,12 +42,15 @@ impl ClaimKeys {
 /// Whether nobody can tell what the scheduler has done. A broken server or a proxy may have acted before it failed.
 pub(super) fn is_unanswered(error: &ClientError) -> bool {
     match error {
+        // Nothing was sent to a scheduler that is not trusted, but the key may have been sent before.
         ClientError::Unreachable { .. }
+        | ClientError::Untrusted { .. }
         | ClientError::TimedOut { .. }
         | ClientError::Interrupted { .. }
         | ClientError::Decode { .. } => true,
         ClientError::Refused { status, .. } => status.is_server_error(),
         ClientError::InvalidUrl { .. }
+        | ClientError::Certificates(_)
         | ClientError::Encode { .. }
         | ClientError::InvalidHeader { .. }
         | ClientError::InvalidPath { .. } => false,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::agent_loop::Agent;
 use super::held::Stage;
 use super::reports;
-use crate::keeper::{Key, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
+use crate::keeper::{Key, SecretGrant, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
 use crate::launch;
 
 impl Agent {
@@ -31,8 +31,16 @@ impl Agent {
             } else if self.rounds.is_assembling() && self.held.live() >= self.config.slots as usize {
                 reports::plain(&key, ReportKind::Released, None)
             } else {
-                self.start(&job, key, sent_ns);
-                continue;
+                match self.open_secrets(&job) {
+                    Ok(secrets) => {
+                        self.start(&job, key, secrets, sent_ns);
+                        continue;
+                    }
+                    Err(reason) => {
+                        tracing::warn!(job_id = %job.id, reason, "the job does not get its secrets");
+                        reports::plain(&key, ReportKind::Refused, Some(reason))
+                    }
+                }
             };
             self.refuse_port(&job);
             self.ready.push_back(refusal);
@@ -47,7 +55,7 @@ impl Agent {
         boottime_ns() > sent_ns.saturating_add(half)
     }
 
-    fn start(&mut self, job: &Job, key: Key, sent_ns: u64) {
+    fn start(&mut self, job: &Job, key: Key, secrets: Vec<SecretGrant>, sent_ns: u64) {
         let checkpoint = launch::checkpoint_bytes(job);
         tracing::info!(
             job_id = %job.id,
@@ -61,6 +69,7 @@ impl Agent {
         );
         let mut spec = launch::start_spec(job, &self.config.gpus, &self.job_dir, self.config.timing.grace);
         self.attempts.equip(&mut spec, job);
+        spec.secrets = secrets;
         let note = launch::note_of(job, self.config.timing.grace);
         let waits = !spec.paths.checkpoint.is_empty();
         let stage = match (waits, self.await_round(job, &key)) {

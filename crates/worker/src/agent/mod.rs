@@ -10,10 +10,12 @@ mod claim_keys;
 mod claims;
 mod drain;
 mod held;
+mod joining;
 mod pace;
 mod registration;
 mod reports;
 mod rounds;
+mod secrets;
 mod start;
 
 pub use drain::{ExitSummary, Shutdown, shutdown_on_signals};

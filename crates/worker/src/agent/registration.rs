@@ -87,5 +87,9 @@ pub(super) async fn first(
 
 /// Whether trying again would only bring the same answer.
 pub(super) fn refused(error: &ClientError) -> bool {
-    matches!(error, ClientError::Refused { status, .. } if status.is_client_error()) && !error.is_transient()
+    match error {
+        ClientError::Refused { status, .. } => status.is_client_error() && !error.is_transient(),
+        ClientError::Untrusted { .. } => true,
+        _ => false,
+    }
 }

@@ -71,7 +71,11 @@ pub(super) fn with_result(key: &Key, end: &End) -> Option<JobReport> {
     let mut report = of_end(key, end)?;
     let wanted = match report.kind {
         ReportKind::Done | ReportKind::Finished | ReportKind::Failed => !end.files.result.is_empty(),
-        ReportKind::TimedOut | ReportKind::Released | ReportKind::Preempted | ReportKind::Lost => false,
+        ReportKind::TimedOut
+        | ReportKind::Released
+        | ReportKind::Preempted
+        | ReportKind::Lost
+        | ReportKind::Refused => false,
     };
     if wanted {
         match results::read(Path::new(&end.files.result)) {

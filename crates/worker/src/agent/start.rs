@@ -1,7 +1,7 @@
 //! Brings a worker up, serves, and takes it down.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use muster_client::Client;
@@ -13,6 +13,7 @@ use super::calls::Calls;
 use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::HeldJobs;
+use super::joining;
 use super::pace::Pace;
 use super::registration;
 use super::rounds::Rounds;
@@ -25,6 +26,7 @@ use crate::error::WorkerError;
 use crate::executor::{self, KeeperOptions};
 use crate::keeper::{ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
+use crate::secret_keys;
 
 /// The waits between attempts to reach the scheduler.
 pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -54,19 +56,18 @@ pub async fn run(
     let worker_id = directory.worker_id(config.worker_id.as_deref())?;
     let output = output_directory(directory.path());
     let checkpoint_dir = checkpoint_directory(directory.path());
-    let (results, attempts) = (result_directory(directory.path()), attempt_directory(directory.path()));
-    for folder in [&output, &results, &checkpoint_dir, &attempts] {
-        make_own_directory(folder)
-            .map_err(|source| WorkerError::DataDirectory { path: folder.clone(), source })?;
-    }
-
+    make_folders(directory.path())?;
+    let joined = joining::admitted(client, &config, &directory, &worker_id, &mut shutdown).await?;
+    let Some(client) = joined else { return Ok(ExitSummary::default()) };
     let keeper = keeper_options(&config, &directory, &client, &worker_id);
     let (executor, adopted) = match &keeper {
         Some(options) => executor::connect(options).await?,
         None => (executor::fake(), Vec::new()),
     };
     let mut rounds = Rounds::new(&config);
+    let secret_keys = secret_keys::keys_at_start(directory.path())?;
     let mut identity = registration::request(&config, &worker_id);
+    identity.sealing_keys = secret_keys::announced(&secret_keys);
     identity.ports = rounds.register();
     if registration::first(&client, &identity, &config, &mut shutdown).await? && adopted.is_empty() {
         executor.send(ToKeeper::Shutdown);
@@ -82,6 +83,7 @@ pub async fn run(
         checkpoint_dir,
         checkpoints,
         identity,
+        secret_keys,
         keeper,
         executor,
         logs,
@@ -115,6 +117,16 @@ pub async fn run(
     Ok(summary)
 }
 
+/// The folders of what jobs leave, which only this worker reads.
+fn make_folders(directory: &Path) -> Result<(), WorkerError> {
+    let folders = [output_directory, result_directory, checkpoint_directory, attempt_directory];
+    for folder in folders.map(|name| name(directory)) {
+        make_own_directory(&folder)
+            .map_err(|source| WorkerError::DataDirectory { path: folder.clone(), source })?;
+    }
+    Ok(())
+}
+
 fn keeper_options(
     config: &WorkerConfig,
     directory: &DataDir,
@@ -126,6 +138,7 @@ fn keeper_options(
     }
     let environment = JobEnvironment {
         url: config.job_url.clone().unwrap_or_else(|| client.url().to_owned()),
+        trust: config.job_trust.clone(),
         worker_id: worker_id.to_owned(),
         worker_dir: directory.path().to_string_lossy().into_owned(),
     };

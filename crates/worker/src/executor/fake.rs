@@ -21,7 +21,7 @@ pub(crate) fn fake() -> Executor {
             }
         }
     });
-    Executor { commands, events, names_files: true }
+    Executor { commands, events, names_files: true, hands_secrets: true }
 }
 
 fn done(command: ToKeeper) -> Option<FromKeeper> {

@@ -30,6 +30,8 @@ pub(crate) struct Executor {
     events: mpsc::UnboundedReceiver<ExecutorEvent>,
     /// It knows the paths of an attempt by its key.
     names_files: bool,
+    /// It hands secrets to processes.
+    pub(crate) hands_secrets: bool,
 }
 
 impl Executor {

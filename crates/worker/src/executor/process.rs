@@ -21,7 +21,7 @@ use crate::error::WorkerError;
 use crate::keeper::{
     self, Adopted, FromKeeper, KEEPER_ARGUMENT, MAX_FRAME_BYTES, ToKeeper, decode_frame, encode_frame,
 };
-use crate::orphans;
+use crate::{orphans, secret_files};
 
 /// A keeper that lives answers a greeting at once; one that is stopped or hangs never does.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,6 +75,7 @@ fn remove_leftovers(directory: &Path) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+    secret_files::remove_all(directory);
     keeper::remove_empty_directories(&attempt_files::checkpoint_directory(directory));
 }
 
@@ -123,7 +124,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     let mut buffer = Vec::new();
     let answer = tokio::time::timeout(GREETING_TIMEOUT, read_frame(&mut reader, &mut buffer)).await;
     let mut messages = answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.into_iter();
-    let Some(FromKeeper::Welcome { pid, jobs, names_files }) = messages.next() else {
+    let Some(FromKeeper::Welcome { pid, jobs, names_files, hands_secrets }) = messages.next() else {
         return Err(io::Error::other("the first message is not a greeting"));
     };
     tracing::debug!(pid, jobs = jobs.len(), "connected to the keeper");
@@ -136,7 +137,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     }
     tokio::spawn(read(reader, incoming));
     tokio::spawn(write(writer, outgoing));
-    Ok((Executor { commands, events, names_files }, jobs))
+    Ok((Executor { commands, events, names_files, hands_secrets }, jobs))
 }
 
 async fn read_frame(reader: &mut OwnedReadHalf, buffer: &mut Vec<u8>) -> io::Result<Vec<FromKeeper>> {

@@ -175,6 +175,7 @@ mod tests {
             argv: Vec::new(),
             env: Vec::new(),
             unset: Vec::new(),
+            secrets: Vec::new(),
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 60_000,
@@ -249,7 +250,8 @@ mod tests {
         let mut spec = spec(&Key { job_id: "job".into(), lease: 1 });
         spec.argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
         let (base_env, result) = (std::env::vars().collect::<Vec<_>>(), Path::new("/dev/null"));
-        let around = Surroundings { base_env: &base_env, handles, result, hostfile: None, mark: None };
+        let around =
+            Surroundings { base_env: &base_env, handles, result, hostfile: None, secrets: &[], mark: None };
         let pid = launch::spawn(&spec, &around).unwrap();
         let mut line = [0; 3];
         reader.read_exact(&mut line).unwrap();

@@ -55,6 +55,11 @@ impl Guarded {
 pub(super) struct FenceMirror(Option<&'static AtomicU64>);
 
 impl FenceMirror {
+    #[cfg(test)]
+    pub(super) const fn of(number: &'static AtomicU64) -> Self {
+        Self(Some(number))
+    }
+
     pub(super) fn show(self, deadline_ns: u64) {
         if let Some(fence) = self.0 {
             fence.store(deadline_ns, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use super::stragglers::Stragglers;
 use super::table::Table;
 use super::{connection, deadman, former, signals, socket};
 use crate::attempt_files::AttemptFiles;
-use crate::privacy;
+use crate::{privacy, secret_files};
 
 /// The first argument that makes a program a keeper; the second is the data directory.
 pub const KEEPER_ARGUMENT: &str = "__keeper";
@@ -55,7 +55,11 @@ fn run(directory: OsString) -> io::Result<ExitCode> {
     // Both hold it, so that it is free when both are gone.
     let _lock = former::lock(&directory)?;
     match guard::split()? {
-        Side::Guard(code) => Ok(code),
+        Side::Guard(code) => {
+            // The keeper may have been killed, and nothing of its jobs is alive.
+            secret_files::remove_all(&directory);
+            Ok(code)
+        }
         Side::Keeper(guarded) => keep(&directory, &guarded).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use muster_seal::SecretValue;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
@@ -32,6 +33,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) handles: Handles,
     pub(super) result: &'a Path,
     pub(super) hostfile: Option<&'a Hostfile>,
+    /// The variables of secrets, each with a value or the path of a file.
+    pub(super) secrets: &'a [(String, SecretValue)],
     pub(super) mark: Option<Mark>,
 }
 
@@ -76,6 +79,7 @@ fn environment<'a>(spec: &'a StartSpec, around: &'a Surroundings<'_>) -> BTreeMa
     let base = around.base_env.iter().filter(|(name, _)| !spec.unset.contains(name));
     let given = base.chain(&spec.env).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let mut env: BTreeMap<&[u8], &[u8]> = given.collect();
+    env.extend(around.secrets.iter().map(|(name, value)| (name.as_bytes(), value.bytes())));
     let files = variables(&spec.paths).into_iter().filter(|(_, path)| !path.is_empty());
     env.extend(files.map(|(name, path)| (name.as_bytes(), path.as_bytes())));
     env.insert(results::VARIABLE.as_bytes(), around.result.as_os_str().as_bytes());

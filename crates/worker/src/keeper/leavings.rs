@@ -93,6 +93,7 @@ mod tests {
             },
             hostfile: None,
             unset: Vec::new(),
+            secrets: Vec::new(),
             note: String::new(),
         };
         let table = Table::default();

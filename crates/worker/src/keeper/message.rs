@@ -11,6 +11,7 @@ use std::sync::Arc;
 use muster_protocol::SignalScope;
 use serde::{Deserialize, Serialize};
 
+use super::secret_grant::SecretGrant;
 use super::stopping::Words;
 
 /// No frame is longer; a longer one means that the two ends lost step.
@@ -39,6 +40,9 @@ pub struct StartSpec {
     /// Names that are left out of the environment given in the greeting.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
+    /// Opened secrets. They stay in memory: the keeper writes them to no disk and tells nobody but the process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretGrant>,
     /// The text of the file that the process finds under `MUSTER_HOSTFILE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostfile: Option<String>,
@@ -273,6 +277,9 @@ pub enum FromKeeper {
         /// It knows the paths of an attempt by its key; keepers of older versions must be told.
         #[serde(default)]
         names_files: bool,
+        /// It hands secrets to processes.
+        #[serde(default)]
+        hands_secrets: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

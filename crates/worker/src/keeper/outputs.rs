@@ -19,6 +19,7 @@ use super::clock::boottime_ns;
 use super::message::Files;
 use super::result_file::result_directory;
 use crate::data_dir::make_own_directory;
+use crate::secret_files;
 
 /// The folder of the output files in a data directory.
 pub fn output_directory(directory: &Path) -> PathBuf {
@@ -42,21 +43,28 @@ pub(super) fn remove_empty(directory: &Path) {
 pub(super) struct OutputNames {
     directory: PathBuf,
     results: PathBuf,
+    secrets: PathBuf,
     born_ns: u64,
     next: AtomicU64,
 }
 
 impl OutputNames {
     pub(super) fn new(directory: &Path) -> io::Result<Self> {
+        let secrets = secret_files::folder(directory);
         let (directory, results) = (output_directory(directory), result_directory(directory));
         make_own_directory(&directory)?;
         make_own_directory(&results)?;
-        Ok(Self { directory, results, born_ns: boottime_ns(), next: AtomicU64::new(1) })
+        Ok(Self { directory, results, secrets, born_ns: boottime_ns(), next: AtomicU64::new(1) })
     }
 
     /// A path that no attempt had before, not even one that was run by another keeper.
     pub(super) fn result_path(&self) -> PathBuf {
         self.results.join(self.fresh())
+    }
+
+    /// The folder for the files of secrets.
+    pub(super) fn secrets(&self) -> &Path {
+        &self.secrets
     }
 
     fn fresh(&self) -> String {

@@ -19,6 +19,7 @@ use super::message::{End, Files, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
 use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
+use super::secret_grant::HandedSecrets;
 use super::stragglers::Origin;
 use super::table::{Table, elapsed_us};
 
@@ -33,6 +34,7 @@ struct SlotFiles {
     outputs: SlotOutputs,
     result: SlotResult,
     hostfile: Option<Hostfile>,
+    secrets: HandedSecrets,
 }
 
 /// Adds threads while there is more queued than idle threads can take, up to the number of slots.
@@ -76,6 +78,8 @@ fn serve(table: &Table, names: &OutputNames) {
             Err(reason) => (Outcome::NotStarted(reason), false),
         };
         slot.hostfile = None;
+        // The files of secrets go, and what the mask has held back comes out.
+        slot.secrets = HandedSecrets::default();
         let mut files = slot.outputs.paths();
         let mut complaint = None;
         let left = leavings::collect(table, &spec, &outcome);
@@ -133,10 +137,13 @@ fn prepare(
     names: &OutputNames,
 ) -> Result<Origin, String> {
     let handles = slot.outputs.open(names)?;
+    let (secrets, handles) = HandedSecrets::hand_over(spec, handles, names.secrets())?;
+    slot.secrets = secrets;
     slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
     let (result, hostfile) = (slot.result.prepare(names)?, slot.hostfile.as_ref());
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
-    let pid = launch::spawn(spec, &Surroundings { base_env, handles, result, hostfile, mark })?;
+    let secrets = slot.secrets.variables();
+    let pid = launch::spawn(spec, &Surroundings { base_env, handles, result, hostfile, secrets, mark })?;
     Ok(Origin::new(spec.key.clone(), pid, mark, since_ns))
 }
 

@@ -264,6 +264,7 @@ impl State {
                     pid: std::process::id(),
                     jobs: self.adopted(),
                     names_files: true,
+                    hands_secrets: true,
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -452,6 +453,8 @@ pub(super) fn elapsed_us(since: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::super::message::StopCause;
     use super::*;
 
@@ -466,6 +469,7 @@ mod tests {
             argv,
             env,
             unset: Vec::new(),
+            secrets: Vec::new(),
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 1_000,
@@ -503,6 +507,29 @@ mod tests {
         assert!(state.next_start(0).is_none());
         state.enqueue(Box::new(spec(1)));
         assert!(state.next_start(0).is_none(), "also not while it runs");
+    }
+
+    /// A job that only waits has nothing that the guard would have to end.
+    #[test]
+    fn the_guard_sees_the_leases_of_jobs_that_may_have_a_process() {
+        let number: &'static AtomicU64 = Box::leak(Box::default());
+        let shown = || number.load(Ordering::Relaxed) / ms(1_000);
+        let table = table(std::iter::empty());
+        let mut state = table.lock();
+        state.mirror = FenceMirror::of(number);
+        state.apply(ToKeeper::Fence { deadline_ns: ms(100_000), ttl_ms: 30_000 });
+        let start = |lease, lease_ms| Box::new(StartSpec { lease_ms: Some(lease_ms), ..spec(lease) });
+        state.enqueue(start(1, 180_000));
+        assert!(state.next_start(0).is_some());
+        assert_eq!(shown(), 250);
+        state.enqueue(start(2, 30_000));
+        assert_eq!(shown(), 250, "it has no process");
+        assert!(state.next_start(0).is_some());
+        assert_eq!(shown(), 100);
+        state.end(&key(2), End::of(Outcome::Withdrawn));
+        assert_eq!(shown(), 250);
+        state.end(&key(1), End::of(Outcome::Withdrawn));
+        assert_eq!(number.load(Ordering::Relaxed), u64::MAX);
     }
 
     #[test]

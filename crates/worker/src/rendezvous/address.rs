@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::{UdpSocket, lookup_host};
 
 const DEFAULT_PORT: u16 = 80;
+const DEFAULT_SECURE_PORT: u16 = 443;
 
 /// The local address from which packets to a URL leave, with brackets where it has colons. Nothing is sent.
 pub async fn reaching(url: &str) -> Option<String> {
@@ -39,14 +40,15 @@ fn written(address: IpAddr) -> String {
 
 /// `host:port` of a URL.
 fn authority(url: &str) -> Option<String> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let authority = rest.split(['/', '?', '#']).next().filter(|authority| !authority.is_empty())?;
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let after_host = authority.rsplit_once(']').map_or(authority, |(_, after)| after);
     if after_host.contains(':') {
         return Some(authority.to_owned());
     }
-    Some(format!("{authority}:{DEFAULT_PORT}"))
+    let port = if scheme == "https" { DEFAULT_SECURE_PORT } else { DEFAULT_PORT };
+    Some(format!("{authority}:{port}"))
 }
 
 #[cfg(test)]
@@ -58,6 +60,7 @@ mod tests {
         for (url, expected) in [
             ("http://host:8080/prefix", "host:8080"),
             ("http://host", "host:80"),
+            ("https://host", "host:443"),
             ("http://me:secret@host:1", "host:1"),
             ("http://[::1]:8080", "[::1]:8080"),
             ("http://[fe80::2]/x", "[fe80::2]:80"),
