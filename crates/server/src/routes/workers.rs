@@ -112,10 +112,11 @@ pub(crate) async fn register(
     let keys = check_keys(request.sealing_keys.take())?;
     let worker = request.check(&app.config)?;
     ownership::check_registration(&call.identity.principal, &worker)?;
+    // First, so that a worker that is known has its keys known: a secret could not be sealed to it in between.
+    announce(&app, &worker.id, keys).await?;
     let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {
         return Err(ApiError::internal());
     };
-    announce(&app, &worker.id, keys).await?;
     tracing::info!(worker_id = %worker.id, request_id = %call.request_id, exec_addr = worker.exec_addr, "worker registered");
     json(StatusCode::CREATED, &view::worker(&unused(worker)))
 }
