@@ -46,6 +46,11 @@ impl Api {
         Connection::open(address).map(Self)
     }
 
+    /// A connection that shows a credential, if there is one.
+    pub(crate) fn connect_with(address: SocketAddr, credential: Option<&str>) -> Result<Self> {
+        Connection::open_with(address, credential).map(Self)
+    }
+
     pub(crate) fn is_ready(&mut self) -> bool {
         self.0.get("/readyz").is_ok_and(|answer| answer.status == 200)
     }

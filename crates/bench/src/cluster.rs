@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use crate::accounts::{self, Pass};
 use crate::api::Api;
 use crate::process::{self, Process};
 use crate::settings::StoreKind;
@@ -91,6 +92,8 @@ pub(crate) struct Cluster {
     scheduler: Process,
     address: SocketAddr,
     directory: TempDir,
+    /// What clients and workers show, where the scheduler trusts no connection.
+    pass: Option<Pass>,
     /// From the start of the process until it said that it is ready.
     pub(crate) start_up: Duration,
     _port: PortLease,
@@ -104,12 +107,31 @@ impl Cluster {
 
     /// A scheduler on what lies in the directory, with these settings, ready.
     pub(crate) fn in_directory(ground: &Ground, directory: TempDir, settings: &[&str]) -> Result<Self> {
+        let database = database(ground, directory.path());
+        Self::on(ground, database.as_deref(), directory, settings)
+    }
+
+    /// A scheduler on empty data that trusts no connection: its callers show tokens.
+    pub(crate) fn with_accounts(ground: &Ground) -> Result<Self> {
+        let directory = ground.new_directory()?;
+        let database =
+            database(ground, directory.path()).context("accounts in memory go with the scheduler")?;
+        let mut command = Command::new(process::binary("muster-scheduler")?);
+        command.args(["admin", "create", "--db-driver", ground.kind.driver(), "--db-url", &database]);
+        command.arg("--data-dir").arg(directory.path().join("data")).current_dir(directory.path());
+        accounts::create_admin(command)?;
+        let mut cluster = Self::on(ground, Some(&database), directory, &["--loopback", "none"])?;
+        cluster.pass = Some(accounts::pass(cluster.address)?);
+        Ok(cluster)
+    }
+
+    fn on(ground: &Ground, database: Option<&str>, directory: TempDir, settings: &[&str]) -> Result<Self> {
         let port = PortLease::take();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.port()));
         let mut command = Command::new(process::binary("muster-scheduler")?);
         command.arg("--listen").arg(address.to_string()).args(["--db-driver", ground.kind.driver()]);
-        if let Some(url) = database(ground, directory.path()) {
-            command.args(["--db-url", &url]);
+        if let Some(url) = database {
+            command.args(["--db-url", url]);
         }
         command.arg("--data-dir").arg(directory.path().join("data")).current_dir(directory.path());
         command.args(settings).env("MUSTER_LOG", "warn");
@@ -120,6 +142,7 @@ impl Cluster {
             scheduler,
             address,
             directory,
+            pass: None,
             start_up: Duration::ZERO,
             _port: port,
         };
@@ -158,6 +181,9 @@ impl Cluster {
         let data = self.directory.path().join(id);
         command.arg("--data-dir").arg(&data).current_dir(self.directory.path());
         command.env("MUSTER_LOG", "warn");
+        if let Some(pass) = &self.pass {
+            command.env("MUSTER_JOIN_TOKEN", &pass.join);
+        }
         let log = self.directory.path().join(format!("{id}.log"));
         self.workers.push(Process::start("muster-worker", command, &log)?);
         Ok(())
@@ -179,7 +205,7 @@ impl Cluster {
     }
 
     pub(crate) fn api(&self) -> Result<Api> {
-        Api::connect(self.address)
+        Api::connect_with(self.address, self.pass.as_ref().map(|pass| pass.token.as_str()))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

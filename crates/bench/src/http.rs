@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
     request: Vec<u8>,
+    /// The header that says who asks, where somebody must.
+    authorization: String,
 }
 
 /// An answer: status, the cursor of the next page if there is one, and the body.
@@ -37,11 +39,19 @@ impl Answer {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        Self::open_with(address, None)
+    }
+
+    /// A connection that shows a credential with each request.
+    pub(crate) fn open_with(address: SocketAddr, credential: Option<&str>) -> Result<Self> {
         let stream = TcpStream::connect(address).with_context(|| format!("connecting to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { reader: BufReader::with_capacity(64 * 1024, stream), request: Vec::new() })
+        let authorization =
+            credential.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let reader = BufReader::with_capacity(64 * 1024, stream);
+        Ok(Self { reader, request: Vec::new(), authorization })
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Result<Answer> {
@@ -57,7 +67,8 @@ impl Connection {
         write!(
             self.request,
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n",
+             {}Content-Length: {}\r\n\r\n",
+            self.authorization,
             body.len()
         )?;
         self.request.extend_from_slice(body);

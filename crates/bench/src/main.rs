@@ -1,6 +1,7 @@
 //! `make bench`: starts the real binaries on loopback, runs each workload several times, and prints median and
 //! spread beside the limits of the machine, measured in the same minutes.
 
+mod accounts;
 mod api;
 mod cluster;
 mod history;

@@ -23,6 +23,7 @@ pub(crate) enum Metric {
     IdleMemory,
     StartUp,
     NoopRate,
+    Tokens(Load, Gauge),
     LogLines,
     LogControlMedian,
     LogControlMedianRatio,
@@ -70,6 +71,39 @@ pub(crate) enum Beside {
     Waiting,
     Failed,
     Queues,
+}
+
+/// What is done with tokens and without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Load {
+    /// Jobs that do nothing, from submit to done.
+    Noop,
+    /// One request for each job, from eight connections, no worker.
+    Submit,
+}
+
+/// What tokens change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Gauge {
+    /// With tokens.
+    Rate,
+    /// With tokens against without.
+    RateRatio,
+    /// Processor time of the scheduler, with tokens against without.
+    ProcessorRatio,
+}
+
+impl Gauge {
+    fn label(self, load: Load) -> &'static str {
+        match (self, load) {
+            (Self::Rate, Load::Noop) => "no-op jobs with tokens, submit to done",
+            (Self::Rate, Load::Submit) => "submits with tokens, one request a job",
+            (Self::RateRatio, _) => "  against the same without",
+            (Self::ProcessorRatio, _) => "  processor time of the scheduler against without",
+        }
+    }
 }
 
 /// What is read while jobs are submitted.
@@ -315,6 +349,7 @@ impl Metric {
             Self::IdleMemory => ("f", "  memory, scheduler and worker"),
             Self::StartUp => ("f", "start of the scheduler until ready"),
             Self::NoopRate => ("g", "no-op jobs, submit to done"),
+            Self::Tokens(load, gauge) => ("k", gauge.label(load)),
             Self::LogLines => ("l", "lines of output from 32 jobs, all kept"),
             Self::LogControlMedian => ("l", "  submit, read or cancel beside it, p50"),
             Self::LogControlMedianRatio => ("l", "    p50 against the same without output"),
@@ -360,6 +395,7 @@ impl Metric {
             | Self::HyperQueueShare
             | Self::LogControlMedianRatio
             | Self::LogControlTailRatio
+            | Self::Tokens(_, Gauge::RateRatio | Gauge::ProcessorRatio)
             | Self::History(_, Form::Ratio)
             | Self::HistoryRemovalTailRatio
             | Self::Reading(_, _, Form::Ratio) => Unit::Ratio,
@@ -388,6 +424,7 @@ impl Metric {
             | Self::SubmitRate
             | Self::NoopRate
             | Self::LogLines
+            | Self::Tokens(_, Gauge::Rate)
             | Self::HistoryFill
             | Self::History(Beside::Submit | Beside::Done, Form::Measured)
             | Self::HistoryRemoval
@@ -409,6 +446,11 @@ impl Metric {
 
     /// What is to be reached on a store; a store or a metric without a promise has none.
     pub(crate) fn target(self, store: StoreKind) -> Option<Target> {
+        match self {
+            Self::Tokens(Load::Noop, Gauge::RateRatio) => return Some(Target::AtLeast(0.97)),
+            Self::Tokens(Load::Submit, Gauge::RateRatio) => return Some(Target::AtLeast(0.95)),
+            _ => {}
+        }
         match store {
             StoreKind::Sqlite => self.target_on_sqlite(),
             StoreKind::Postgres => match self {
@@ -441,7 +483,7 @@ impl Unit {
         match self {
             Self::PerSecond if value < 10.0 => format!("{value:.1} /s"),
             Self::PerSecond => format!("{} /s", grouped(value)),
-            Self::Ratio => format!("{value:.2}"),
+            Self::Ratio => format!("{value:.3}"),
             Self::Seconds => format!("{value:.2} s"),
             Self::Milliseconds => format!("{value:.1} ms"),
             Self::Bytes => format!("{} B", grouped(value)),

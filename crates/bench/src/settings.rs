@@ -64,6 +64,8 @@ pub(crate) enum Workload {
     G,
     /// Claims, submits, lists and retention beside millions of finished jobs (SQLite)
     H,
+    /// What tokens cost: no-op jobs and submits with them and without
+    K,
     /// Jobs that write thousands of lines a second, and the latency of other calls beside them
     L,
     /// An array of many elements: submitted, looked at, cancelled
@@ -79,7 +81,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::A,
         Self::B,
         Self::C,
@@ -88,6 +90,7 @@ impl Workload {
         Self::F,
         Self::G,
         Self::H,
+        Self::K,
         Self::L,
         Self::M,
         Self::P,
@@ -106,6 +109,7 @@ impl Workload {
             Self::F => "f",
             Self::G => "g",
             Self::H => "h",
+            Self::K => "k",
             Self::L => "l",
             Self::M => "m",
             Self::P => "p",

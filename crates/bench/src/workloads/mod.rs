@@ -1,6 +1,7 @@
 //! The workloads: each starts a fresh cluster, does one thing, checks that it was really done, and returns
 //! what it measured.
 
+mod accounts;
 mod array;
 mod cost;
 mod gang;
@@ -51,6 +52,7 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::F => idle::at_rest(setting),
         Workload::G => throughput::no_operation(setting),
         Workload::H => history::beside(setting),
+        Workload::K => accounts::cost(setting),
         Workload::L => output::beside_control(setting),
         Workload::M => array::whole(setting),
         Workload::P => planning::at_scale(setting),

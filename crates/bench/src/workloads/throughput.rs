@@ -12,10 +12,10 @@ use crate::cluster::{Cluster, Executor};
 use crate::metric::Metric;
 use crate::settings::Workload;
 
-const POLL: Duration = Duration::from_millis(20);
+pub(super) const POLL: Duration = Duration::from_millis(20);
 /// Jobs that do nothing need no processor each: enough of them at a time that none waits for a round trip.
-const NOOP_SLOTS: usize = 256;
-const BATCH: usize = 1_000;
+pub(super) const NOOP_SLOTS: usize = 256;
+pub(super) const BATCH: usize = 1_000;
 
 /// All jobs in one request.
 pub(super) fn one_batch(setting: &Setting<'_>) -> Result<Measured> {
