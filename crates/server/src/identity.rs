@@ -4,7 +4,7 @@
 //! scheduler within [`FRESH`]; a cookie changes nothing without the header that only a page of ours sends.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -181,7 +181,7 @@ pub(crate) struct Credentials {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    known: KnownCredential,
+    known: Arc<KnownCredential>,
     read_at: Instant,
     /// Its use is being written down.
     noted_at: Option<Timestamp>,
@@ -192,14 +192,14 @@ impl Credentials {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn find(&self, app: &App, digest: &str) -> Result<Option<KnownCredential>, ApiError> {
+    async fn find(&self, app: &App, digest: &str) -> Result<Option<Arc<KnownCredential>>, ApiError> {
         if let Some(entry) = self.known().get(digest)
             && entry.read_at.elapsed() < FRESH
         {
-            return Ok(Some(entry.known.clone()));
+            return Ok(Some(Arc::clone(&entry.known)));
         }
         let read_at = Instant::now();
-        let found = app.store.credential(digest.to_owned()).await?;
+        let found = app.store.credential(digest.to_owned()).await?.map(Arc::new);
         let mut remembered = self.known();
         if remembered.len() >= REMEMBERED {
             remembered.clear();
@@ -207,7 +207,7 @@ impl Credentials {
         match &found {
             Some(known) => {
                 let noted_at = remembered.get(digest).and_then(|entry| entry.noted_at);
-                remembered.insert(digest.to_owned(), Entry { known: known.clone(), read_at, noted_at });
+                remembered.insert(digest.to_owned(), Entry { known: Arc::clone(known), read_at, noted_at });
             }
             None => {
                 remembered.remove(digest);
