@@ -2,6 +2,7 @@
 //!
 //! Guarantee: `JobRow::try_from(&job)` followed by `Job::try_from(row)` gives the same job.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -408,12 +409,30 @@ impl From<&Worker> for Stock {
     }
 }
 
+/// The specification that a text stands for. Jobs that are read one after another often have the same, as the elements of an
+/// array do: a text that was the last one of this thread is not parsed again.
+fn specification(text: String) -> Result<Arc<JobSpec>, serde_json::Error> {
+    thread_local! {
+        static LAST: RefCell<Option<(String, Arc<JobSpec>)>> = const { RefCell::new(None) };
+    }
+    LAST.with_borrow_mut(|last| {
+        if let Some((known, spec)) = last
+            && *known == text
+        {
+            return Ok(Arc::clone(spec));
+        }
+        let spec: Arc<JobSpec> = Arc::new(serde_json::from_str(&text)?);
+        *last = Some((text, Arc::clone(&spec)));
+        Ok(spec)
+    })
+}
+
 impl TryFrom<JobRow> for Job {
     type Error = StoreError;
 
-    fn try_from(row: JobRow) -> Result<Self, StoreError> {
-        let spec: JobSpec =
-            serde_json::from_str(&row.spec).map_err(|error| row.corrupt(format!("spec: {error}")))?;
+    fn try_from(mut row: JobRow) -> Result<Self, StoreError> {
+        let spec = std::mem::take(&mut row.spec);
+        let spec = specification(spec).map_err(|error| row.corrupt(format!("spec: {error}")))?;
         let extra = row.extra()?;
         let exit = Exit { code: row.exit_code, signal: row.exit_signal };
         Ok(Self {
@@ -451,7 +470,7 @@ impl TryFrom<JobRow> for Job {
             waited: Span::from_micros(row.waited as u64),
             pinned: row.pinned,
             rank: row.rank,
-            spec: Arc::new(spec),
+            spec,
         })
     }
 }
@@ -461,6 +480,19 @@ mod tests {
     use muster_domain::{KeptRoom, Unit};
 
     use super::*;
+
+    #[test]
+    fn a_text_that_was_read_before_stands_for_the_same_and_a_wrong_one_changes_nothing() {
+        let text = |name: &str| {
+            let spec = JobSpec { name: Some(name.to_owned()), ..JobSpec::shell("true") };
+            (serde_json::to_string(&spec).unwrap(), spec)
+        };
+        let ((a, of_a), (b, of_b)) = (text("a"), text("b"));
+        for (text, spec) in [(&a, &of_a), (&a, &of_a), (&b, &of_b), (&a, &of_a)] {
+            assert_eq!(*specification(text.clone()).unwrap(), *spec);
+            assert!(specification("{".to_owned()).is_err());
+        }
+    }
 
     #[test]
     fn kept_room_that_was_written_before_there_were_ranks_is_read() {
