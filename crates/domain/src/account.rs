@@ -23,13 +23,23 @@ pub struct Account {
     /// The queues that it may submit to; `None` means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<QueueName>>,
-    /// The hash of the password, with its salt and its cost; without one it cannot log in, but have tokens.
+    /// The hash of the password, with its salt and its cost; without one it cannot log in with a password, but have tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
+    /// Who it is at the provider through which it logs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<OidcSubject>,
     /// It can do nothing until it is enabled again.
     #[serde(default)]
     pub disabled: bool,
     pub created_at: Timestamp,
+}
+
+/// A person at an OIDC provider. Names can change hands there; a subject of an issuer never does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OidcSubject {
+    pub issuer: String,
+    pub subject: String,
 }
 
 /// What changes of an account; `None` leaves it as it is.
@@ -39,6 +49,7 @@ pub struct AccountChange {
     pub queues: Option<Option<Vec<QueueName>>>,
     pub password: Option<Secret>,
     pub disabled: Option<bool>,
+    pub oidc: Option<Option<OidcSubject>>,
 }
 
 impl Account {
@@ -55,11 +66,33 @@ impl Account {
         if let Some(disabled) = change.disabled {
             self.disabled = disabled;
         }
+        if let Some(oidc) = &change.oidc {
+            self.oidc.clone_from(oidc);
+        }
     }
 
     /// Whether it can still manage accounts.
     pub const fn is_acting_admin(&self) -> bool {
         matches!(self.role, UserRole::Admin) && !self.disabled
+    }
+}
+
+/// How a user has logged in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginMethod {
+    #[default]
+    Password,
+    /// At an OIDC provider.
+    Oidc,
+}
+
+impl LoginMethod {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Password => "password",
+            Self::Oidc => "oidc",
+        }
     }
 }
 
@@ -76,7 +109,11 @@ pub enum Bearer {
         queues: Option<Vec<QueueName>>,
     },
     /// A user who has logged in.
-    Session { user: String },
+    Session {
+        user: String,
+        #[serde(default)]
+        method: LoginMethod,
+    },
     /// Machines that may become workers, so many times; with these tags only, if any are named.
     Join {
         uses: u32,
@@ -94,9 +131,14 @@ impl Bearer {
     /// The user that it speaks for, if it is one.
     pub fn user(&self) -> Option<&str> {
         match self {
-            Self::Token { user, .. } | Self::Session { user } => Some(user),
+            Self::Token { user, .. } | Self::Session { user, .. } => Some(user),
             Self::Join { .. } | Self::Worker { .. } => None,
         }
+    }
+
+    /// How its user has logged in, if it is a session.
+    pub const fn method(&self) -> Option<LoginMethod> {
+        if let Self::Session { method, .. } = self { Some(*method) } else { None }
     }
 
     pub fn worker(&self) -> Option<&WorkerId> {

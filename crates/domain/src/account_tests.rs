@@ -6,7 +6,7 @@ const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
 fn account(role: UserRole) -> Account {
     let name = "ann".to_owned();
-    Account { name, role, queues: None, password: None, disabled: false, created_at: NOW }
+    Account { name, role, queues: None, password: None, oidc: None, disabled: false, created_at: NOW }
 }
 
 fn credential(bearer: Bearer) -> Credential {

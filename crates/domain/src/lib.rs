@@ -34,6 +34,7 @@ pub mod retry;
 pub mod rule;
 pub mod secrets;
 pub mod set;
+pub mod sign_in;
 pub mod signal;
 pub mod spec;
 pub mod suggestion;
@@ -43,7 +44,9 @@ pub mod webhook;
 pub mod worker;
 pub mod worker_class;
 
-pub use account::{Account, AccountChange, Actor, Bearer, Credential, Deed, Worthless};
+pub use account::{
+    Account, AccountChange, Actor, Bearer, Credential, Deed, LoginMethod, OidcSubject, Worthless,
+};
 pub use amounts::{Amounts, Quantity};
 pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};

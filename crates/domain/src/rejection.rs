@@ -97,6 +97,17 @@ pub enum Rejection {
     AccountNotFound { name: String },
     #[error("{name} is the last admin: make another one first")]
     LastAdmin { name: String },
+    #[error("user {name} is disabled: an admin can enable it again")]
+    AccountDisabled { name: String },
+    #[error(
+        "user {name} exists already and is not linked to your subject {subject:?} at the provider: an admin can link it with \
+         `muster user set {name} --oidc-subject {subject}`"
+    )]
+    AccountNotLinked { name: String, subject: String },
+    #[error(
+        "user {name} is linked to this subject already: end that with `muster user set {name} --oidc-subject \"\"` first"
+    )]
+    SubjectTaken { name: String },
     #[error("credential {id} does not exist")]
     CredentialNotFound { id: CredentialId },
     #[error("there are {limit} {kind} credentials already, which is the most: revoke some first")]

@@ -1,5 +1,6 @@
 //! Commands and questions about accounts, credentials and the audit log.
 
+use muster_domain::sign_in::{Change, SignIn};
 use muster_domain::{Account, AccountChange, Actor, Credential, CredentialId, Deed, Span, Timestamp};
 
 /// The most credentials of one kind that are kept.
@@ -26,6 +27,13 @@ pub enum AccountVerb {
     },
     /// Takes in a credential.
     Issue {
+        digest: String,
+        credential: Credential,
+    },
+    /// Lets somebody in who has logged in at a provider: makes or updates the account, and takes in the session. The name
+    /// and the user of `credential` are those of the account.
+    SignIn {
+        sign_in: SignIn,
         digest: String,
         credential: Credential,
     },
@@ -67,6 +75,11 @@ pub enum AccountVerb {
 pub enum AccountOutcome {
     Account(Box<Account>),
     Credential(Box<Credential>),
+    /// Somebody is in by a new session.
+    SignedIn {
+        credential: Box<Credential>,
+        change: Change,
+    },
     /// It is done, and there is nothing to show.
     Done,
     /// So many lines are gone.

@@ -1,9 +1,10 @@
 //! Accounts, credentials, the audit log.
 
 use muster_domain::access::UserRole;
+use muster_domain::sign_in::{Change, SignIn};
 use muster_domain::{
-    Account, AccountChange, Actor, Bearer, Caller, Credential, CredentialId, Rejection, ReportKind, Secret,
-    Span, Status, WorkerId, Worthless,
+    Account, AccountChange, Actor, Bearer, Caller, Credential, CredentialId, LoginMethod, OidcSubject,
+    Rejection, ReportKind, Secret, Span, Status, WorkerId, Worthless,
 };
 
 use super::stage::Stage;
@@ -27,7 +28,7 @@ async fn told(stage: &Stage, verb: AccountVerb) -> Result<AccountOutcome, Reject
 fn account(stage: &Stage, name: &str, role: UserRole) -> Account {
     let password = Some(Secret::new("$argon2id$x"));
     let name = name.to_owned();
-    Account { name, role, queues: None, password, disabled: false, created_at: stage.now() }
+    Account { name, role, queues: None, password, oidc: None, disabled: false, created_at: stage.now() }
 }
 
 async fn create(stage: &Stage, name: &str, role: UserRole) -> Result<AccountOutcome, Rejection> {
@@ -111,7 +112,9 @@ pub async fn a_credential_goes_with_its_user(stage: &Stage) {
     assert_eq!(nobody, Err(Rejection::AccountNotFound { name: "nobody".to_owned() }));
     let made = issue(stage, "d1", token("bob")).await.unwrap();
     issue(stage, "d2", token("bob")).await.unwrap();
-    issue(stage, "d3", Bearer::Session { user: "bob".to_owned() }).await.unwrap();
+    issue(stage, "d3", Bearer::Session { user: "bob".to_owned(), method: LoginMethod::Password })
+        .await
+        .unwrap();
     issue(stage, "d4", token("ann")).await.unwrap();
     let found = stage.store.credential("d1".to_owned()).await.unwrap().unwrap();
     assert_eq!((found.credential.id, found.account.unwrap().name.as_str()), (made.id, "bob"));
@@ -203,4 +206,79 @@ pub async fn every_change_leaves_a_line(stage: &Stage) {
     let forget = AccountVerb::ForgetAudit { before: stage.now(), limit: 100 };
     assert_eq!(told(stage, forget).await, Ok(AccountOutcome::Forgotten(1)));
     assert_eq!(stage.store.audit(all).await.unwrap().len(), 3);
+}
+
+fn subject(text: &str) -> OidcSubject {
+    OidcSubject { issuer: "https://sso.example".to_owned(), subject: text.to_owned() }
+}
+
+/// Somebody logs in at the provider; the session is kept under `digest`.
+async fn sign_in(
+    stage: &Stage,
+    digest: &str,
+    who: (&str, &str),
+    role: UserRole,
+) -> Result<(Credential, Change), Rejection> {
+    let sign_in = SignIn { subject: subject(who.0), name: who.1.to_owned(), role };
+    let bearer = Bearer::Session { user: String::new(), method: LoginMethod::Oidc };
+    let verb =
+        AccountVerb::SignIn { sign_in, digest: digest.to_owned(), credential: credential(stage, "", bearer) };
+    match told(stage, verb).await? {
+        AccountOutcome::SignedIn { credential, change } => Ok((*credential, change)),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub async fn a_login_at_a_provider_finds_or_makes_its_account(stage: &Stage) {
+    create(stage, "root", UserRole::Admin).await.unwrap();
+    let (session, change) = sign_in(stage, "d1", ("s1", "ann"), UserRole::User).await.unwrap();
+    assert_eq!((session.bearer.user(), change), (Some("ann"), Change::Made));
+    let found = stage.store.credential("d1".to_owned()).await.unwrap().unwrap();
+    let ann = found.account.unwrap();
+    assert_eq!((ann.role, ann.oidc, ann.password), (UserRole::User, Some(subject("s1")), None));
+    let (session, change) = sign_in(stage, "d2", ("s1", "anna"), UserRole::Operator).await.unwrap();
+    assert_eq!((session.name.as_str(), change), ("ann", Change::Updated), "the name does not follow");
+    assert_eq!(stage.store.account("ann".to_owned()).await.unwrap().unwrap().role, UserRole::Operator);
+    let (_, change) = sign_in(stage, "d3", ("s1", "ann"), UserRole::Operator).await.unwrap();
+    assert_eq!(change, Change::Nothing);
+    for (digest, who) in [("d4", ("s2", "ann")), ("d5", ("s2", "root"))] {
+        let refused = sign_in(stage, digest, who, UserRole::Admin).await.unwrap_err();
+        let wanted = Rejection::AccountNotLinked { name: who.1.to_owned(), subject: "s2".to_owned() };
+        assert_eq!(refused, wanted);
+        assert!(!known(stage, digest).await);
+    }
+    let lines = stage.store.audit(AuditFilter { limit: 10, ..AuditFilter::default() }).await.unwrap();
+    let seen: Vec<&str> = lines.iter().map(|line| line.deed.action.as_str()).collect();
+    assert_eq!(seen, ["login", "login", "user.change", "login", "user.create", "user.create"]);
+    assert_eq!(lines[0].deed.object.as_deref(), Some("ann"));
+}
+
+pub async fn an_account_is_linked_to_one_subject(stage: &Stage) {
+    create(stage, "root", UserRole::Admin).await.unwrap();
+    create(stage, "ann", UserRole::User).await.unwrap();
+    create(stage, "bob", UserRole::User).await.unwrap();
+    let link = async |name: &str, to: Option<OidcSubject>| {
+        let change = AccountChange { oidc: Some(to), ..AccountChange::default() };
+        told(stage, AccountVerb::Change { name: name.to_owned(), change }).await
+    };
+    link("ann", Some(subject("s1"))).await.unwrap();
+    link("ann", Some(subject("s1"))).await.unwrap();
+    let taken = link("bob", Some(subject("s1"))).await;
+    assert_eq!(taken, Err(Rejection::SubjectTaken { name: "ann".to_owned() }));
+    issue(stage, "d0", Bearer::Session { user: "ann".to_owned(), method: LoginMethod::Password })
+        .await
+        .unwrap();
+    sign_in(stage, "d1", ("s1", "whoever"), UserRole::User).await.unwrap();
+    link("ann", None).await.unwrap();
+    assert!(!known(stage, "d1").await, "the sessions of the former subject end");
+    assert!(known(stage, "d0").await, "and no others");
+    sign_in(stage, "d2", ("s1", "ann"), UserRole::User).await.unwrap_err();
+    link("root", Some(subject("s1"))).await.unwrap();
+    let last = sign_in(stage, "d3", ("s1", "root"), UserRole::User).await;
+    assert_eq!(last, Err(Rejection::LastAdmin { name: "root".to_owned() }));
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    link("bob", Some(subject("s2"))).await.unwrap();
+    told(stage, AccountVerb::Change { name: "bob".to_owned(), change }).await.unwrap();
+    let refused = sign_in(stage, "d4", ("s2", "bob"), UserRole::User).await;
+    assert_eq!(refused, Err(Rejection::AccountDisabled { name: "bob".to_owned() }));
 }

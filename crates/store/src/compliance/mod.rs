@@ -190,6 +190,7 @@ macro_rules! compliance_suite {
                 accounts_are_created_changed_and_removed, the_last_admin_stays, a_credential_goes_with_its_user,
                 a_join_token_is_used_as_often_as_it_may_be, a_rotated_key_is_good_for_a_while,
                 a_revoked_worker_holds_nothing, every_change_leaves_a_line,
+                a_login_at_a_provider_finds_or_makes_its_account, an_account_is_linked_to_one_subject,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,

@@ -1,11 +1,12 @@
 //! Accounts, credentials and the audit log.
 //!
 //! Guarantees: every change leaves its line in the same transaction; there is always an admin who can act, once there was
-//! one; a join token is used no more often than it may be; a revoked worker holds nothing afterwards.
+//! one; two accounts are never linked to one subject of a provider; a join token is used no more often than it may be; a revoked worker holds nothing afterwards.
 
+use muster_domain::sign_in::{Change, SignIn};
 use muster_domain::{
-    Account, AccountChange, Bearer, Credential, CredentialId, Deed, JobId, Patience, Quarantine, Rejection,
-    Span, Timestamp, Trigger, WorkerId, Worthless,
+    Account, AccountChange, Bearer, Credential, CredentialId, Deed, JobId, LoginMethod, OidcSubject,
+    Patience, Quarantine, Rejection, Span, Timestamp, Trigger, WorkerId, Worthless,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,11 +41,11 @@ pub(super) async fn apply<T: Tx>(
     });
     for (position, command) in wanted {
         let told = carry_out(work, &command.verb).await?;
-        if told.is_ok()
-            && let Some(deed) = deed(command)
-        {
-            let line = AuditLine { seq: 0, at: work.now, facts: to_json(&deed)? };
-            work.tx.append_audit(&[line]).await?;
+        if let Ok(outcome) = &told {
+            for deed in deeds(command, outcome) {
+                let line = AuditLine { seq: 0, at: work.now, facts: to_json(&deed)? };
+                work.tx.append_audit(&[line]).await?;
+            }
         }
         answers.put(position, told.map(Outcome::Account));
     }
@@ -57,6 +58,9 @@ async fn carry_out<T: Tx>(work: &mut Work<'_, T>, verb: &AccountVerb) -> Told {
         AccountVerb::Change { name, change } => change_account(work, name, change).await,
         AccountVerb::Remove { name } => remove(work, name).await,
         AccountVerb::Issue { digest, credential } => issue(work, digest, credential).await,
+        AccountVerb::SignIn { sign_in, digest, credential } => {
+            let_in(work, sign_in, digest, credential).await
+        }
         AccountVerb::Join { token, digest, credential } => join(work, token, digest, credential).await,
         AccountVerb::Rotate { old, new, id, overlap } => rotate(work, old, new, *id, *overlap).await,
         AccountVerb::Revoke { id } => revoke(work, *id).await,
@@ -68,9 +72,27 @@ async fn carry_out<T: Tx>(work: &mut Work<'_, T>, verb: &AccountVerb) -> Told {
     }
 }
 
-/// The line that a command leaves.
-fn deed(command: &AccountCommand) -> Option<Deed> {
-    let (action, object) = match &command.verb {
+/// The lines that a command leaves.
+fn deeds(command: &AccountCommand, outcome: &AccountOutcome) -> Vec<Deed> {
+    let deed = |action: &str, object: Option<String>| Deed {
+        by: command.by.clone(),
+        action: action.to_owned(),
+        object,
+    };
+    let AccountOutcome::SignedIn { credential, change } = outcome else {
+        return deed_of(&command.verb).map(|(action, object)| deed(action, object)).into_iter().collect();
+    };
+    let object = || credential.bearer.user().map(str::to_owned);
+    let changed = match change {
+        Change::Made => Some(deed("user.create", object())),
+        Change::Updated => Some(deed("user.change", object())),
+        Change::Nothing => None,
+    };
+    changed.into_iter().chain([deed("login", object())]).collect()
+}
+
+fn deed_of(verb: &AccountVerb) -> Option<(&str, Option<String>)> {
+    Some(match verb {
         AccountVerb::Create(account) => ("user.create", Some(account.name.clone())),
         AccountVerb::Change { name, change } => {
             (if change.password.is_some() { "user.password" } else { "user.change" }, Some(name.clone()))
@@ -81,9 +103,10 @@ fn deed(command: &AccountCommand) -> Option<Deed> {
         AccountVerb::Rotate { id, .. } => ("credential.rotate", Some(id.to_string())),
         AccountVerb::Revoke { id } => ("credential.revoke", Some(id.to_string())),
         AccountVerb::Note { action, object } => (action.as_str(), object.clone()),
-        AccountVerb::Used { .. } | AccountVerb::ForgetAudit { .. } => return None,
-    };
-    Some(Deed { by: command.by.clone(), action: action.to_owned(), object })
+        AccountVerb::SignIn { .. } | AccountVerb::Used { .. } | AccountVerb::ForgetAudit { .. } => {
+            return None;
+        }
+    })
 }
 
 const fn issued(bearer: &Bearer) -> &'static str {
@@ -106,6 +129,10 @@ async fn create<T: Tx>(work: &mut Work<'_, T>, account: &Account) -> Told {
 }
 
 async fn change_account<T: Tx>(work: &mut Work<'_, T>, name: &str, change: &AccountChange) -> Told {
+    if let Some(Some(subject)) = &change.oidc {
+        // Before the account, as a login does it.
+        work.tx.lock_unique(&[key_of(subject)]).await?;
+    }
     let Some(mut account) = lock_account(work, name).await? else {
         return Ok(Err(Rejection::AccountNotFound { name: name.to_owned() }));
     };
@@ -114,13 +141,57 @@ async fn change_account<T: Tx>(work: &mut Work<'_, T>, name: &str, change: &Acco
     if was_admin && !account.is_acting_admin() && is_last_admin(work, name).await? {
         return Ok(Err(Rejection::LastAdmin { name: name.to_owned() }));
     }
+    if let Some(Some(subject)) = &change.oidc {
+        let taken = accounts(work.tx).await?;
+        let taken =
+            taken.into_iter().find(|other| other.name != name && other.oidc.as_ref() == Some(subject));
+        if let Some(other) = taken {
+            return Ok(Err(Rejection::SubjectTaken { name: other.name }));
+        }
+    }
     put_account(work, &account).await?;
-    // Who had the old password, or stole a session, must not stay in.
-    if change.password.is_some() {
-        let sessions = |bearer: &Bearer| matches!(bearer, Bearer::Session { user } if user == name);
-        drop_credentials(work, sessions).await?;
+    // Who had the old password, or stole a session, must not stay in. Neither must the former subject.
+    let (password, subject) = (change.password.is_some(), change.oidc.is_some());
+    if password || subject {
+        let ends = |bearer: &Bearer| {
+            let method = bearer.method().filter(|_| bearer.user() == Some(name));
+            method.is_some_and(|method| password || method == LoginMethod::Oidc)
+        };
+        drop_credentials(work, ends).await?;
     }
     Ok(Ok(AccountOutcome::Account(Box::new(account))))
+}
+
+/// What no two accounts have.
+fn key_of(subject: &OidcSubject) -> String {
+    format!("subject {} of {}", subject.subject, subject.issuer)
+}
+
+/// All accounts are locked: a subject, a name and the last admin are looked for among them.
+async fn let_in<T: Tx>(
+    work: &mut Work<'_, T>,
+    sign_in: &SignIn,
+    digest: &str,
+    credential: &Credential,
+) -> Told {
+    let mut keys = [format!("account {}", sign_in.name), key_of(&sign_in.subject)];
+    keys.sort();
+    work.tx.lock_unique(&keys).await?;
+    let known = lock_accounts(work).await?;
+    let (account, change) = match sign_in.decide(&known, work.now) {
+        Ok(decided) => decided,
+        Err(rejection) => return Ok(Err(rejection)),
+    };
+    if let Err(rejection) = make_room(work, credential.bearer.kind()).await? {
+        return Ok(Err(rejection));
+    }
+    if change != Change::Nothing {
+        put_account(work, &account).await?;
+    }
+    let bearer = Bearer::Session { user: account.name.clone(), method: LoginMethod::Oidc };
+    let session = Credential { name: account.name, bearer, ..credential.clone() };
+    let credential = Box::new(take_in(work, digest, &session).await?);
+    Ok(Ok(AccountOutcome::SignedIn { credential, change }))
 }
 
 async fn remove<T: Tx>(work: &mut Work<'_, T>, name: &str) -> Told {
@@ -137,29 +208,51 @@ async fn remove<T: Tx>(work: &mut Work<'_, T>, name: &str) -> Told {
 
 async fn is_last_admin<T: Tx>(work: &mut Work<'_, T>, name: &str) -> Result<bool, StoreError> {
     // All of them are locked, so that two admins do not remove each other at the same time.
-    let names: Vec<String> = accounts(work.tx).await?.into_iter().map(|account| account.name).collect();
-    let locked = work.tx.records(RecordKind::Account, Chosen::Locked(&names)).await?;
-    let locked = locked.iter().map(from_record).collect::<Result<Vec<Account>, StoreError>>()?;
+    let locked = lock_accounts(work).await?;
     Ok(!locked.iter().any(|account| account.name != name && account.is_acting_admin()))
 }
 
+async fn lock_accounts<T: Tx>(work: &mut Work<'_, T>) -> Result<Vec<Account>, StoreError> {
+    let names: Vec<String> = accounts(work.tx).await?.into_iter().map(|account| account.name).collect();
+    let locked = work.tx.records(RecordKind::Account, Chosen::Locked(&names)).await?;
+    locked.iter().map(from_record).collect()
+}
+
 async fn issue<T: Tx>(work: &mut Work<'_, T>, digest: &str, credential: &Credential) -> Told {
-    let known = all_credentials(work.tx).await?;
-    let kind = credential.bearer.kind();
-    let over: Vec<String> = expired(&known, work.now - KEPT);
-    let kept = known.iter().filter(|(_, known)| known.bearer.kind() == kind).count();
-    if kept.saturating_sub(over.len()) >= MAX_CREDENTIALS {
-        return Ok(Err(Rejection::TooManyCredentials { kind, limit: MAX_CREDENTIALS }));
+    if let Err(rejection) = make_room(work, credential.bearer.kind()).await? {
+        return Ok(Err(rejection));
     }
     if let Some(user) = credential.bearer.user()
         && lock_account(work, user).await?.is_none()
     {
         return Ok(Err(Rejection::AccountNotFound { name: user.to_owned() }));
     }
-    work.tx.delete_records(RecordKind::Credential, &over).await?;
+    Ok(Ok(AccountOutcome::Credential(Box::new(take_in(work, digest, credential).await?))))
+}
+
+async fn take_in<T: Tx>(
+    work: &mut Work<'_, T>,
+    digest: &str,
+    credential: &Credential,
+) -> Result<Credential, StoreError> {
     let credential = Credential { created_at: work.now, ..credential.clone() };
     put_credential(work, digest, &credential).await?;
-    Ok(Ok(AccountOutcome::Credential(Box::new(credential))))
+    Ok(credential)
+}
+
+/// Removes credentials that expired long ago, and tells whether there is room for one more of a kind.
+async fn make_room<T: Tx>(
+    work: &mut Work<'_, T>,
+    kind: &'static str,
+) -> Result<Result<(), Rejection>, StoreError> {
+    let known = all_credentials(work.tx).await?;
+    let over: Vec<String> = expired(&known, work.now - KEPT);
+    let kept = known.iter().filter(|(_, known)| known.bearer.kind() == kind).count();
+    if kept.saturating_sub(over.len()) >= MAX_CREDENTIALS {
+        return Ok(Err(Rejection::TooManyCredentials { kind, limit: MAX_CREDENTIALS }));
+    }
+    work.tx.delete_records(RecordKind::Credential, &over).await?;
+    Ok(Ok(()))
 }
 
 fn expired(known: &[(String, Credential)], before: Timestamp) -> Vec<String> {
