@@ -20,6 +20,7 @@ mod http_transport;
 mod jobs;
 mod log_stream;
 mod logs;
+mod oidc;
 mod output;
 mod queues;
 mod secrets;

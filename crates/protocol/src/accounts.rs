@@ -81,6 +81,9 @@ pub struct WhoAmI {
     /// The name of the credential that was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
+    /// How the caller has logged in, where it shows a session: `password` or `oidc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
 }
 
 /// What `POST /users` takes.
@@ -115,6 +118,9 @@ pub struct UserUpdate {
     pub all_queues: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
+    /// Who the user is at the login provider: what its ID tokens call `sub`. An empty text ends the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc_subject: Option<String>,
 }
 
 /// A user.
@@ -125,6 +131,9 @@ pub struct User {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<String>>,
     pub has_password: bool,
+    /// Who it is at the login provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc_subject: Option<String>,
     pub disabled: bool,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,

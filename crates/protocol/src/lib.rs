@@ -9,6 +9,7 @@ mod events;
 mod gangs;
 mod jobs;
 mod logs;
+mod oidc;
 mod overview;
 mod problem;
 mod queues;
@@ -39,6 +40,7 @@ pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, HEADER_LOG_UNREACHABLE, LogAppended, LogGap,
     LogGapCause, LogMessage, LogPiece, LogRun, LogStream,
 };
+pub use oidc::{AuthMethods, DeviceLogin, DeviceProgress, DeviceQuestion, OidcMethod};
 pub use overview::{FreeCount, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, Quota, RateLimit};

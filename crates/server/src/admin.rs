@@ -28,6 +28,7 @@ pub async fn create_admin(
         role: UserRole::Admin,
         queues: None,
         password: Some(hash),
+        oidc: None,
         disabled: false,
         created_at: now,
     };

@@ -18,6 +18,7 @@ use crate::journal::Journal;
 use crate::leadership::Leadership;
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
+use crate::oidc::Provider;
 use crate::passwords::Guesses;
 use crate::peers::Peers;
 use crate::tls::Tls;
@@ -50,6 +51,8 @@ pub(crate) struct App {
     pub(crate) credentials: Credentials,
     /// Wrong passwords.
     pub(crate) guesses: Guesses,
+    /// Through which people may log in, if they may.
+    pub(crate) oidc: Option<Arc<Provider>>,
     /// `None` when connections are not encrypted.
     pub(crate) tls: Option<Arc<Tls>>,
     /// Where finished jobs go before they are removed.

@@ -65,7 +65,12 @@ fn checksum(bits: &str) -> String {
 }
 
 fn digest(shown: &str) -> String {
-    hex(&Sha256::digest(shown.as_bytes()))
+    hex(&digest_bytes(shown.as_bytes()))
+}
+
+/// The SHA-256 of bytes.
+pub(crate) fn digest_bytes(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// Bytes in hexadecimal.
@@ -82,11 +87,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use muster_domain::LoginMethod;
+
     use super::*;
 
     #[test]
     fn a_typing_error_is_told_from_a_wrong_token() {
-        let fresh = make(&Bearer::Session { user: "ann".to_owned() }, [7; 32]);
+        let fresh = make(&Bearer::Session { user: "ann".to_owned(), method: LoginMethod::Password }, [7; 32]);
         assert!(fresh.shown.starts_with("mss_") && fresh.shown.len() == 4 + RANDOM + CHECK);
         assert_eq!(read(&fresh.shown), Ok(fresh.digest));
         assert!(!fresh.shown.contains(&digest(&fresh.shown)));

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use muster_domain::access::UserRole;
 use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{DeliveryPolicy, Span};
 use muster_store::engine::{Policies, Policy};
@@ -136,6 +137,31 @@ pub enum TlsConfig {
     SelfSigned,
 }
 
+/// A group of a provider, and the role that it gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleOfGroup {
+    pub group: String,
+    pub role: UserRole,
+}
+
+/// The provider through which people may log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OidcConfig {
+    pub issuer: String,
+    pub client_id: String,
+    /// `None` for a public client.
+    pub client_secret_file: Option<PathBuf>,
+    /// Where browsers reach the schedulers; the advertised URL when absent.
+    pub public_url: Option<String>,
+    pub name_claim: String,
+    pub groups_claim: String,
+    pub roles: Vec<RoleOfGroup>,
+    /// Of users in none of the groups; `None` refuses them.
+    pub default_role: Option<UserRole>,
+    /// With blanks between.
+    pub scopes: String,
+}
+
 /// How a scheduler behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -199,6 +225,8 @@ pub struct ServerConfig {
     pub tls: TlsConfig,
     /// Authorities beside those of the machine that vouch for other schedulers and for receivers of webhooks.
     pub ca_file: Option<PathBuf>,
+    /// `None` where there are only accounts of the scheduler's own.
+    pub oidc: Option<OidcConfig>,
     /// The policies that the store was given, to tell people about.
     pub policies: Policies,
     pub limits: Limits,
@@ -247,6 +275,7 @@ impl Default for ServerConfig {
             access: Access::default(),
             tls: TlsConfig::default(),
             ca_file: None,
+            oidc: None,
             policies: Policy::default().into(),
             limits: Limits::default(),
             clock: Clock::of_this_machine(),

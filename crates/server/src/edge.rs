@@ -107,8 +107,8 @@ async fn checked(edge: &Edge, mut request: Request, next: Next) -> Response {
 async fn admit(edge: &Edge, request: &mut Request) -> Result<(), ApiError> {
     // A request that came by no connection comes from this process.
     let connection = request.extensions().get::<Principal>().cloned().unwrap_or(Principal::Local);
-    let (method, headers) = (request.method(), request.headers());
-    let identity = identity::identify(&edge.app, connection, method, headers).await?;
+    let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
+    let identity = identity::identify(&edge.app, connection, method, path, headers).await?;
     let route = request.extensions().get::<MatchedPath>().cloned();
     if let Some(route) = route.as_ref().map(MatchedPath::as_str) {
         ask(edge, &identity.principal, request, route).await?;

@@ -86,6 +86,13 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "credential_not_found", "there is no such credential")
     }
 
+    /// The settings name no provider.
+    pub(crate) fn no_oidc() -> Self {
+        let message = "there is no login through a provider here: log in with a user name and a password, or start the \
+                       scheduler with --oidc-issuer";
+        Self::new(StatusCode::NOT_FOUND, "oidc_not_configured", message)
+    }
+
     pub(crate) fn too_many_guesses(wait: std::time::Duration) -> Self {
         let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1);
         let message = format!("too many wrong passwords; try again in {seconds} s");
@@ -303,6 +310,9 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         }
         Rejection::AccountExists { .. } => (S::CONFLICT, "user_exists", Some("name")),
         Rejection::AccountNotFound { .. } => (S::NOT_FOUND, "user_not_found", None),
+        Rejection::AccountDisabled { .. } => (S::FORBIDDEN, "user_disabled", None),
+        Rejection::AccountNotLinked { .. } => (S::CONFLICT, "user_not_linked", None),
+        Rejection::SubjectTaken { .. } => (S::CONFLICT, "subject_taken", Some("oidc_subject")),
         Rejection::LastAdmin { .. } => (S::CONFLICT, "last_admin", None),
         Rejection::CredentialNotFound { .. } => (S::NOT_FOUND, "credential_not_found", None),
         Rejection::TooManyCredentials { .. } => (S::CONFLICT, "too_many_credentials", None),

@@ -1,7 +1,7 @@
 //! The gate in front of every route: which names the scheduler answers to, and which web pages may use it.
 //!
 //! Guarantee: a page of another origin reaches no handler, whatever its request looks like, and neither does a page that
-//! made its own name lead here (DNS rebinding). Programs, which send none of the headers of browsers, are untouched.
+//! made its own name lead here (DNS rebinding). One navigation is excepted: the way back from a login provider. Programs, which send none of the headers of browsers, are untouched.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
 use crate::config::Access;
 use crate::error::ApiError;
+use crate::oidc::CALLBACK;
 
 /// The claim changes something although it is a GET, so that an image tag would be enough to take a job away.
 const CLAIM: &str = "/jobs/next";
@@ -78,6 +79,7 @@ impl Gate {
         match text(headers, "sec-fetch-site") {
             None | Some("same-origin") => Ok(Admitted::Direct),
             Some("none") if is_navigation(method, headers) && !is_claim => Ok(Admitted::Direct),
+            Some(_) if returns_from_login(method, uri, headers) => Ok(Admitted::Direct),
             Some("none") => Err(forbidden("a browser may only read pages here, and only by GET")),
             Some(_) => Err(forbidden(
                 "a web page of another origin may not use this scheduler; --allow-origin ORIGIN allows one, \
@@ -220,6 +222,16 @@ fn authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<&'a str>
         return Err(ApiError::bad_request("unknown_host", "a request names one Host"));
     }
     Ok(uri.authority().map(http::uri::Authority::as_str).or(host))
+}
+
+/// A browser that a login provider sends back: the whole window goes there, which a page of another origin can also have it
+/// do, and which is worth nothing without the cookie of a login that began here.
+fn returns_from_login(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let fetched = |name: &str, value: &str| text(headers, name) == Some(value);
+    *method == Method::GET
+        && uri.path() == CALLBACK
+        && fetched("sec-fetch-mode", "navigate")
+        && fetched("sec-fetch-dest", "document")
 }
 
 fn is_navigation(method: &Method, headers: &HeaderMap) -> bool {

@@ -114,6 +114,52 @@ fn who_types_an_address_may_read_but_not_claim() {
 }
 
 #[test]
+fn a_browser_comes_back_from_a_login_provider_and_from_nowhere_else() {
+    let gate = gate("127.0.0.1:8080", &[], &[]);
+    let back = "GET /auth/oidc/callback?code=c&state=s";
+    let with = |site: &str, mode: &str, dest: &str, line: &str| {
+        let fetched = [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        let mut headers = vec![("host", "localhost:8080")];
+        headers.extend(fetched.into_iter().filter(|(_, value)| !value.is_empty()));
+        answer(&gate, line, &headers)
+    };
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(with(site, "navigate", "document", back), 200, "{site}");
+        for (mode, dest) in [
+            ("navigate", "iframe"),
+            ("navigate", "object"),
+            ("navigate", ""),
+            ("no-cors", "image"),
+            ("cors", "empty"),
+            ("no-cors", "document"),
+            ("", "document"),
+        ] {
+            assert_eq!(with(site, mode, dest, back), 403, "{site} {mode} {dest}");
+        }
+        for line in [
+            "POST /auth/oidc/callback",
+            "HEAD /auth/oidc/callback",
+            "GET /auth/oidc/callback/",
+            "GET /auth/oidc/login",
+            "GET /docs",
+            "GET /jobs/next",
+            "POST /auth/oidc/device",
+        ] {
+            assert_eq!(with(site, "navigate", "document", line), 403, "{site} {line}");
+        }
+    }
+    let posted = [
+        ("host", "localhost:8080"),
+        ("origin", "https://sso.example"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
+    assert_eq!(answer(&gate, back, &posted), 403, "a navigation by GET has no origin");
+    assert_eq!(answer(&gate, back, &[("host", "evil.example")]), 421);
+}
+
+#[test]
 fn a_scheduler_with_tls_has_pages_of_https_only() {
     let own = |secure: bool, host: &str, origin: &str| {
         let gate = Gate::new(&Access::default(), Some("127.0.0.1:8443".parse().unwrap()), secure);

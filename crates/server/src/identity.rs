@@ -12,13 +12,14 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 use muster_domain::access::Principal;
-use muster_domain::{Actor, Span, Timestamp};
+use muster_domain::{Actor, LoginMethod, Span, Timestamp};
 use muster_protocol::HEADER_JOB_TOKEN;
 use muster_store::{AccountCommand, AccountVerb, Command, KnownCredential, StoreExt as _};
 
 use crate::app::{App, Shared};
 use crate::bearer;
 use crate::error::ApiError;
+use crate::oidc::CALLBACK;
 use crate::tokens;
 
 /// The cookie of a page, and the header that its requests carry.
@@ -44,6 +45,8 @@ pub(crate) struct Identity {
 pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) digest: String,
+    /// How its user has logged in, where it is a session.
+    pub(crate) method: Option<LoginMethod>,
 }
 
 impl Identity {
@@ -81,7 +84,10 @@ enum Carried {
     Unreadable,
 }
 
-fn carried(method: &Method, headers: &HeaderMap) -> Carried {
+/// Where somebody logs in. The cookie of a session that has ended must keep nobody from that, so it is not looked at there.
+const LOGINS: [&str; 3] = ["/auth/login", "/auth/oidc/login", CALLBACK];
+
+fn carried(method: &Method, path: &str, headers: &HeaderMap) -> Carried {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(token) = text(HEADER_JOB_TOKEN) {
         return Carried::Job(token.to_owned());
@@ -91,7 +97,8 @@ fn carried(method: &Method, headers: &HeaderMap) -> Carried {
         return authorization(value);
     }
     let safe = matches!(*method, Method::GET | Method::HEAD) || headers.contains_key(PAGE_HEADER);
-    match text(COOKIE.as_str()).and_then(session_cookie).filter(|_| safe) {
+    let counts = safe && !LOGINS.contains(&path);
+    match text(COOKIE.as_str()).and_then(session_cookie).filter(|_| counts) {
         Some(session) => Carried::Bearer(session),
         None => Carried::Nothing,
     }
@@ -129,9 +136,10 @@ pub(crate) async fn identify(
     app: &Shared,
     connection: Principal,
     method: &Method,
+    path: &str,
     headers: &HeaderMap,
 ) -> Result<Identity, ApiError> {
-    match carried(method, headers) {
+    match carried(method, path, headers) {
         Carried::Nothing => Ok(Identity::by_connection(connection)),
         // Its routes ask for the token itself; on a trusted connection it takes no rights away.
         Carried::Job(_) if connection == Principal::Local => Ok(Identity::by_connection(connection)),
@@ -160,9 +168,9 @@ async fn shown(app: &Shared, text: &str) -> Result<Identity, ApiError> {
     let now = app.config.clock.now();
     let principal = known.credential.principal(known.account.as_ref(), now);
     let principal = principal.map_err(|cause| worthless(&cause.to_string()))?;
-    let name = known.credential.name.clone();
+    let (name, method) = (known.credential.name.clone(), known.credential.bearer.method());
     app.credentials.note_use(app, &digest, known.credential.used_at, now);
-    Ok(Identity { principal, credential: Some(Shown { name, digest }) })
+    Ok(Identity { principal, credential: Some(Shown { name, digest, method }) })
 }
 
 fn worthless(cause: &str) -> ApiError {
@@ -261,9 +269,15 @@ mod tests {
     fn a_cookie_changes_nothing_without_the_header_of_the_page() {
         let cookie = ("cookie", "a=b; muster_session=mss_x");
         let session = Carried::Bearer("mss_x".to_owned());
-        assert_eq!(carried(&Method::GET, &headers(&[cookie])), session);
-        assert_eq!(carried(&Method::POST, &headers(&[cookie])), Carried::Nothing);
-        assert_eq!(carried(&Method::POST, &headers(&[cookie, (PAGE_HEADER, "1")])), session);
+        let page = headers(&[cookie, (PAGE_HEADER, "1")]);
+        assert_eq!(carried(&Method::GET, "/jobs", &headers(&[cookie])), session);
+        assert_eq!(carried(&Method::POST, "/jobs", &headers(&[cookie])), Carried::Nothing);
+        assert_eq!(carried(&Method::POST, "/jobs", &page), session);
+        for (method, path) in
+            LOGINS.map(|path| (Method::GET, path)).into_iter().chain([(Method::POST, LOGINS[0])])
+        {
+            assert_eq!(carried(&method, path, &page), Carried::Nothing, "{path}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod listener;
 mod logs;
 mod loops;
 mod metrics;
+mod oidc;
 mod ownership;
 mod params;
 pub mod passwords;
@@ -55,7 +56,9 @@ mod view;
 mod wake;
 mod webhooks;
 
-pub use config::{Access, Limits, LoopbackUsers, ServerConfig, TlsConfig, WebhookConfig};
+pub use config::{
+    Access, Limits, LoopbackUsers, OidcConfig, RoleOfGroup, ServerConfig, TlsConfig, WebhookConfig,
+};
 pub use error::ServerError;
 pub use file_limit::raise_file_limit;
 pub use gate::Origin;

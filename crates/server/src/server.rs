@@ -32,6 +32,7 @@ use crate::leadership::Leadership;
 use crate::listener::{self, Connections};
 use crate::logs::LogStore;
 use crate::metrics::Metrics;
+use crate::oidc::Provider;
 use crate::peers::Peers;
 use crate::tls::Tls;
 use crate::wake::{self, WakeHub};
@@ -110,7 +111,7 @@ impl Server {
         listen: impl Into<Listen>,
     ) -> Result<RunningServer, ServerError> {
         file_limit::fit(&mut config);
-        let listener = bind(listen.into(), &config.access, store.as_ref()).await?;
+        let listener = bind(listen.into(), &config, store.as_ref()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
         let logs = LogStore::open(&config.data_dir, config.limits.log_stream).map_err(data_dir)?;
@@ -118,6 +119,7 @@ impl Server {
         let tls = Tls::open(&config, addr)?;
         let trust = trust(&config)?;
         let peers = Peers::open(&config.data_dir, advertised(&config, addr), &trust).map_err(data_dir)?;
+        let oidc = open_provider(&config, addr, &trust)?;
         let archive = open_archive(&config)?;
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
@@ -150,6 +152,7 @@ impl Server {
             tokens: crate::tokens::Tokens::default(),
             credentials: crate::identity::Credentials::default(),
             guesses: crate::passwords::Guesses::default(),
+            oidc,
             tls,
             peers,
             config,
@@ -186,10 +189,27 @@ async fn ask_the_time(store: &dyn Store, clock: &Clock, health: &StoreHealth) {
 
 /// The names by which the scheduler is known; the one that it tells the others is among them.
 fn known_as(config: &ServerConfig) -> Access {
-    let told = config.advertise_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok());
+    let public = config.oidc.as_ref().and_then(|oidc| oidc.public_url.as_ref());
+    let told = config.advertise_url.iter().chain(public).filter_map(|url| url.parse::<http::Uri>().ok());
     let mut access = config.access.clone();
-    access.hostnames.extend(told.and_then(|url| url.host().map(str::to_owned)));
+    access.hostnames.extend(told.filter_map(|url| url.host().map(str::to_owned)));
     access
+}
+
+fn open_provider(
+    config: &ServerConfig,
+    addr: Option<SocketAddr>,
+    trust: &Trust,
+) -> Result<Option<Arc<Provider>>, ServerError> {
+    let Some(oidc) = &config.oidc else { return Ok(None) };
+    let provider = Provider::open(oidc, advertised(config, addr), trust)?;
+    let (issuer, redirect) = (provider.issuer(), provider.redirect_uri());
+    tracing::info!(
+        issuer,
+        redirect,
+        "people may log in through a provider, which must know this redirect URI"
+    );
+    Ok(Some(Arc::new(provider)))
 }
 
 /// Whom this scheduler believes when it connects to others. A file that cannot be used is found now and not later.
@@ -225,7 +245,7 @@ fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {
 
 async fn bind(
     listen: Listen,
-    access: &Access,
+    config: &ServerConfig,
     store: &dyn Store,
 ) -> Result<Option<TcpListener>, ServerError> {
     match listen {
@@ -233,11 +253,11 @@ async fn bind(
         Listen::Socket(listener) => {
             // A socket that does not tell its address is taken for one that everybody reaches.
             let address = listener.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into());
-            check_address(access, address, store).await?;
+            check_address(config, address, store).await?;
             Ok(Some(listener))
         }
         Listen::Address(address) => {
-            check_address(access, address, store).await?;
+            check_address(config, address, store).await?;
             let bound = TcpListener::bind(address).await;
             bound.map(Some).map_err(|source| ServerError::Listen { address, source })
         }
@@ -245,9 +265,14 @@ async fn bind(
 }
 
 /// Refuses an address that others than this machine reach while nobody could prove who it is. A store that does not
-/// answer has accounts, as far as this matters: nobody is let in without a credential.
-async fn check_address(access: &Access, address: SocketAddr, store: &dyn Store) -> Result<(), ServerError> {
-    if access.insecure || address.ip().to_canonical().is_loopback() {
+/// answer has accounts, as far as this matters: nobody is let in without a credential. Where people log in through a
+/// provider, the first login makes the first account.
+async fn check_address(
+    config: &ServerConfig,
+    address: SocketAddr,
+    store: &dyn Store,
+) -> Result<(), ServerError> {
+    if config.access.insecure || config.oidc.is_some() || address.ip().to_canonical().is_loopback() {
         return Ok(());
     }
     match tokio::time::timeout(TIME_BOUND, store.accounts()).await {

@@ -45,10 +45,16 @@ impl Tokens {
 }
 
 fn mac(secret: &Secret, job: JobId, lease: Lease) -> String {
+    signature(secret, &format!("{PREFIX}.{}.{}", job.as_uuid().simple(), lease.0))
+}
+
+/// What only a scheduler on the store can make of a text. Texts for different uses begin differently.
+pub(crate) fn signature(secret: &Secret, text: &str) -> String {
+    // A key of any length will do.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()) else {
         return String::new();
     };
-    mac.update(format!("{PREFIX}.{}.{}", job.as_uuid().simple(), lease.0).as_bytes());
+    mac.update(text.as_bytes());
     hex(&mac.finalize().into_bytes())
 }
 
@@ -98,7 +104,7 @@ pub(crate) async fn caller(app: &App, call: &Call, job: JobId) -> Result<Caller,
 }
 
 /// Compares without telling by the time it takes where the difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 

@@ -9,8 +9,12 @@ use super::{amounts, times};
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:
+  muster login                              through the provider of your company, where the scheduler has one
   muster login ann                          asks for the password
   muster login --token-stdin < token.txt    keeps a token that somebody made for you
+
+Without a user name, a scheduler that has a login provider (OIDC) is logged in to through it: open the address that
+is shown, in any browser, and enter the code. With a user name the password is asked for.
 
 What is kept is in muster/credentials.json in the directory of your settings.
 MUSTER_API_TOKEN is used instead of it where it is set.";
@@ -19,9 +23,12 @@ MUSTER_API_TOKEN is used instead of it where it is set.";
 #[derive(Debug, Clone, Args)]
 #[command(after_help = LOGIN_EXAMPLES)]
 pub(crate) struct LoginArgs {
-    /// The user [default: the one of this machine]
-    #[arg(value_name = "USER", conflicts_with = "token_stdin")]
+    /// The user whose password is asked for [default: the one of this machine, where there is no login provider]
+    #[arg(value_name = "USER", conflicts_with_all = ["token_stdin", "oidc"])]
     pub(crate) user: Option<String>,
+    /// Log in through the provider of the scheduler (OIDC) with a browser, which may be on another machine
+    #[arg(long, conflicts_with_all = ["password_stdin", "token_stdin"])]
+    pub(crate) oidc: bool,
     /// Read the password from standard input instead of asking for it
     #[arg(long, conflicts_with = "token_stdin")]
     pub(crate) password_stdin: bool,
@@ -111,7 +118,8 @@ Examples:
   muster user create bot --no-password      then: muster token create ci --user bot
   muster user set ann --queue nightly --queue dev
   muster user passwd ann
-  muster user set bob --disable";
+  muster user set bob --disable
+  muster user set ann --oidc-subject 8f1c22d0   ann may log in through the provider from now on";
 
 /// `muster user`.
 #[derive(Debug, Clone, Args)]
@@ -185,6 +193,9 @@ pub(crate) struct UserSetArgs {
     pub(crate) disable: bool,
     #[arg(long)]
     pub(crate) enable: bool,
+    /// Who it is at the login provider (the claim sub of its ID token), so that it logs in there; empty ends that
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) oidc_subject: Option<String>,
 }
 
 const JOIN_EXAMPLES: &str = "\

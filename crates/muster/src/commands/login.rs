@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use anyhow::Context as _;
+use muster_client::Client;
 use muster_protocol::WhoAmI;
 
+use super::device_login;
 use crate::args::LoginArgs;
 use crate::credentials::Credentials;
 use crate::failure::UsageError;
@@ -17,6 +19,8 @@ pub(crate) async fn login(args: &LoginArgs, settings: &Settings) -> anyhow::Resu
     let client = settings.stranger()?;
     let token = if args.token_stdin {
         from_stdin()?.lines().next().unwrap_or_default().trim().to_owned()
+    } else if args.oidc || is_through_provider(args, &client).await? {
+        device_login::log_in(&client).await?
     } else {
         let user = args.user.clone().or_else(environment::user);
         let user = user.ok_or_else(|| UsageError("say who you are: muster login USER".to_owned()))?;
@@ -34,6 +38,14 @@ pub(crate) async fn login(args: &LoginArgs, settings: &Settings) -> anyhow::Resu
         note("MUSTER_API_TOKEN is set and is used instead of what was kept now");
     }
     Ok(exit::OK)
+}
+
+/// Whoever names no user and gives no password means the provider, where there is one.
+async fn is_through_provider(args: &LoginArgs, client: &Client) -> anyhow::Result<bool> {
+    if args.user.is_some() || args.password_stdin {
+        return Ok(false);
+    }
+    Ok(client.auth_methods().await?.oidc.is_some())
 }
 
 pub(crate) async fn logout(settings: &Settings) -> anyhow::Result<u8> {
@@ -77,6 +89,9 @@ fn described(me: &WhoAmI) -> String {
     if let Some(queues) = &me.queues {
         // Writing to a string cannot fail.
         let _ = write!(text, ", queues: {}", queues.join(", "));
+    }
+    if me.login.as_deref() == Some("oidc") {
+        text.push_str(", logged in through the provider");
     }
     text
 }

@@ -66,10 +66,12 @@ fn update(args: &UserSetArgs) -> Result<UserUpdate, UsageError> {
         queues: (!args.queues.is_empty()).then(|| args.queues.clone()),
         all_queues: args.all_queues.then_some(true),
         disabled: if args.disable { Some(true) } else { args.enable.then_some(false) },
+        oidc_subject: args.oidc_subject.clone(),
     };
     if update == UserUpdate::default() {
         return Err(UsageError(
-            "say what to change: --role, --queue, --all-queues, --disable or --enable".to_owned(),
+            "say what to change: --role, --queue, --all-queues, --disable, --enable or --oidc-subject"
+                .to_owned(),
         ));
     }
     Ok(update)

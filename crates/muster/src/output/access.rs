@@ -28,10 +28,12 @@ pub(crate) fn users(all: &[User], now: Timestamp, screen: Screen) -> String {
         Column::elastic("QUEUES", 8),
     ];
     let row = |user: &User| -> Vec<Content> {
-        let login = match (user.disabled, user.has_password) {
-            (true, _) => ("disabled".to_owned(), Some(Color::DarkRed)),
-            (false, true) => ("password".to_owned(), None),
-            (false, false) => ("tokens".to_owned(), None),
+        let login = match (user.disabled, user.has_password, user.oidc_subject.is_some()) {
+            (true, _, _) => ("disabled".to_owned(), Some(Color::DarkRed)),
+            (false, true, true) => ("password, oidc".to_owned(), None),
+            (false, true, false) => ("password".to_owned(), None),
+            (false, false, true) => ("oidc".to_owned(), None),
+            (false, false, false) => ("tokens".to_owned(), None),
         };
         vec![
             (printable(&user.name), None),

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 use muster_domain::access::Principal;
-use muster_domain::{AccountChange, Bearer, Credential, Span};
+use muster_domain::{AccountChange, Bearer, Credential, LoginMethod, Span};
 use muster_protocol::{Issued, LoginRequest, PasswordChange, WhoAmI};
 use muster_store::{AccountVerb, StoreExt as _};
 
@@ -19,7 +19,7 @@ use crate::lenient::{self, lenient_object};
 use crate::{bearer, ids, passwords};
 
 /// How long a session lasts.
-const SESSION: Span = Span::from_secs(24 * 3600);
+pub(super) const SESSION: Span = Span::from_secs(24 * 3600);
 
 lenient_object! {
     /// Who wants in.
@@ -47,7 +47,7 @@ pub(crate) async fn login(State(app): State<Shared>, call: Call, body: Body) -> 
     prove(&app, &call, &user, given.password.unwrap_or_default()).await?;
     let issued = start_session(&app, &call, user).await?;
     let mut response = json(StatusCode::OK, &issued)?;
-    set_cookie(&app, &mut response, &issued.token, SESSION)?;
+    set_cookie(&mut response, &issued.token, SESSION, app.tls.is_some())?;
     Ok(response)
 }
 
@@ -66,23 +66,34 @@ async fn prove(app: &App, call: &Call, user: &str, password: String) -> Result<(
 }
 
 async fn start_session(app: &App, call: &Call, user: String) -> Result<Issued, ApiError> {
-    let now = app.config.clock.now();
-    let bearer = Bearer::Session { user: user.clone() };
+    let bearer = Bearer::Session { user, method: LoginMethod::Password };
     let fresh = bearer::make(&bearer, ids::key());
-    let credential = Credential {
+    let credential = session(app, bearer);
+    super::credentials::issue(app, call, fresh, credential).await
+}
+
+/// A session that begins now.
+pub(super) fn session(app: &App, bearer: Bearer) -> Credential {
+    let now = app.config.clock.now();
+    Credential {
         id: ids::credential(),
-        name: user,
+        name: bearer.user().unwrap_or_default().to_owned(),
         bearer,
         created_at: now,
         expires_at: Some(now + SESSION),
         used_at: None,
-    };
-    super::credentials::issue(app, call, fresh, credential).await
+    }
 }
 
-fn set_cookie(app: &App, response: &mut Response, value: &str, lasts: Span) -> Result<(), ApiError> {
+/// Gives a browser the session; `secure` where browsers come by TLS.
+pub(super) fn set_cookie(
+    response: &mut Response,
+    value: &str,
+    lasts: Span,
+    secure: bool,
+) -> Result<(), ApiError> {
     let seconds = lasts.as_micros() / 1_000_000;
-    let secure = if app.tls.is_some() { "; Secure" } else { "" };
+    let secure = if secure { "; Secure" } else { "" };
     let cookie =
         format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     let cookie = HeaderValue::from_str(&cookie).map_err(|_| ApiError::internal())?;
@@ -103,7 +114,7 @@ pub(crate) async fn logout(State(app): State<Shared>, call: Call) -> Result<Resp
         super::credentials::change(&app, &call, AccountVerb::Revoke { id: known.credential.id }).await?;
     }
     let mut response = empty(StatusCode::NO_CONTENT);
-    set_cookie(&app, &mut response, "", Span::ZERO)?;
+    set_cookie(&mut response, "", Span::ZERO, app.tls.is_some())?;
     Ok(response)
 }
 
@@ -123,8 +134,15 @@ pub(crate) async fn whoami(call: Call) -> Result<Response, ApiError> {
     };
     let actor = call.identity.actor();
     let queues = queues.map(|queues| queues.iter().map(ToString::to_string).collect());
-    let answer =
-        WhoAmI { kind: kind.to_owned(), name: actor.name, role, queues, credential: actor.credential };
+    let method = call.identity.credential.as_ref().and_then(|shown| shown.method);
+    let answer = WhoAmI {
+        kind: kind.to_owned(),
+        name: actor.name,
+        role,
+        queues,
+        credential: actor.credential,
+        login: method.map(|method| method.name().to_owned()),
+    };
     json(StatusCode::OK, &answer)
 }
 

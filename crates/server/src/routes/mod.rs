@@ -18,6 +18,7 @@ mod jobs;
 mod listing;
 mod logs;
 mod notice;
+mod oidc;
 mod openapi;
 pub(crate) mod parameters;
 mod pipelines;

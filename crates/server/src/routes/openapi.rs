@@ -22,8 +22,8 @@ use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
     arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
-    explain, gangs, jobs, listing, logs, notice, pipelines, queues, reports, secrets, submit, summary, sync,
-    system, users, webhooks, workers,
+    explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary,
+    sync, system, users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -107,6 +107,11 @@ use super::{
         auth::logout,
         auth::whoami,
         auth::change_password,
+        oidc::methods,
+        oidc::login,
+        oidc::callback,
+        oidc::device,
+        oidc::device_token,
         users::list_users,
         users::create_user,
         users::change_user,

@@ -18,8 +18,8 @@ use crate::error::ApiError;
 use super::rows::{Routes, Verb};
 use super::{
     arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
-    explain, gangs, jobs, listing, logs, notice, pipelines, queues, reports, secrets, submit, summary, sync,
-    system, users, webhooks, workers,
+    explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary,
+    sync, system, users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -145,6 +145,11 @@ fn access_routes(routes: Routes) -> Routes {
         .post("/auth/logout", UseAccount, auth::logout)
         .get("/auth/whoami", UseAccount, auth::whoami)
         .post("/auth/password", UseAccount, auth::change_password)
+        .get("/auth/methods", ReadHealth, oidc::methods)
+        .get("/auth/oidc/login", UseAccount, oidc::login)
+        .get("/auth/oidc/callback", UseAccount, oidc::callback)
+        .post("/auth/oidc/device", UseAccount, oidc::device)
+        .post("/auth/oidc/device/token", UseAccount, oidc::device_token)
         .get("/users", ManageAccounts, users::list_users)
         .post("/users", ManageAccounts, users::create_user)
         .on(Verb::Patch, "/users/{name}", ManageAccounts, users::change_user)

@@ -6,17 +6,18 @@ use axum::response::Response;
 use http::StatusCode;
 use muster_domain::access::UserRole;
 use muster_domain::account::{MAX_NAME, is_name};
-use muster_domain::{Account, AccountChange, QueueName};
+use muster_domain::{Account, AccountChange, OidcSubject, QueueName};
 use muster_protocol::{User, UserRequest, UserUpdate};
 use muster_store::{AccountOutcome, AccountVerb, StoreExt as _};
 
 use super::auth::hashed;
 use super::credentials::change;
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::clock::to_wire;
 use crate::error::{ApiError, hint};
 use crate::extract::{Call, empty, json, read_body};
 use crate::lenient::{self, lenient_object};
+use crate::oidc::MAX_SUBJECT;
 
 lenient_object! {
     /// A user as an admin describes it.
@@ -36,6 +37,7 @@ lenient_object! {
         queues: Vec<String> = "queues",
         all_queues: bool = "all_queues",
         disabled: bool = "disabled",
+        oidc_subject: String = "oidc_subject",
     }
 }
 
@@ -75,6 +77,7 @@ fn view(account: &Account) -> User {
         role: account.role.name().to_owned(),
         queues: account.queues.as_ref().map(|queues| queues.iter().map(ToString::to_string).collect()),
         has_password: account.password.is_some(),
+        oidc_subject: account.oidc.as_ref().map(|oidc| oidc.subject.clone()),
         disabled: account.disabled,
         created_at: to_wire(account.created_at),
     }
@@ -121,17 +124,36 @@ pub(crate) async fn create_user(
             Some(password) => Some(hashed(password, "password").await?),
             None => None,
         },
+        oidc: None,
         disabled: false,
         created_at: app.config.clock.now(),
     };
     changed(change(&app, &call, AccountVerb::Create(account)).await?, StatusCode::CREATED)
 }
 
+/// Who a user is at the provider of the settings; nobody where the text is empty.
+fn linked(app: &App, subject: String) -> Result<Option<OidcSubject>, ApiError> {
+    if subject.is_empty() {
+        return Ok(None);
+    }
+    if subject.len() > MAX_SUBJECT || subject.contains(char::is_control) {
+        let message = format!(
+            "oidc_subject: write the subject (sub) of the user at the provider, of 1 to {MAX_SUBJECT} bytes"
+        );
+        return Err(ApiError::invalid_field("oidc_subject", message));
+    }
+    let provider = app.oidc.as_ref().ok_or_else(ApiError::no_oidc)?;
+    Ok(Some(OidcSubject { issuer: provider.issuer().to_owned(), subject }))
+}
+
 /// Changes a user. A new password ends its sessions.
 #[utoipa::path(
     patch, path = "/users/{name}", tag = "access", request_body = UserUpdate,
     params(("name" = String, Path, description = "The user")),
-    responses((status = 200, description = "The user", body = User))
+    responses(
+        (status = 200, description = "The user", body = User),
+        (status = 409, description = "It is the last admin, or another user has this subject"),
+    )
 )]
 pub(crate) async fn change_user(
     State(app): State<Shared>,
@@ -151,6 +173,7 @@ pub(crate) async fn change_user(
             None => None,
         },
         disabled: given.disabled,
+        oidc: given.oidc_subject.map(|subject| linked(&app, subject)).transpose()?,
     };
     changed(change(&app, &call, AccountVerb::Change { name: user, change: update }).await?, StatusCode::OK)
 }

@@ -12,6 +12,7 @@ use muster_planner::Scoring;
 use muster_store::engine::{Policies, Policy};
 
 use super::access::AccessArgs;
+use super::oidc::OidcArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
 use super::tls::TlsArgs;
@@ -161,6 +162,8 @@ pub struct SchedulerArgs {
     #[command(flatten)]
     pub tls: TlsArgs,
     #[command(flatten)]
+    pub oidc: OidcArgs,
+    #[command(flatten)]
     pub webhooks: WebhookArgs,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
@@ -183,7 +186,8 @@ impl SchedulerArgs {
 
     /// Refuses settings that contradict each other.
     pub fn check(&self) -> Result<(), ServerError> {
-        self.tls.check()
+        self.tls.check()?;
+        self.oidc.check()
     }
 
     /// What the store is told about the order of work and about making room.
@@ -242,6 +246,7 @@ impl SchedulerArgs {
             access: self.access.config(),
             tls: self.tls.config(),
             ca_file: self.tls.authorities(),
+            oidc: self.oidc.config(),
             policies: self.policies(),
             limits,
             ..ServerConfig::default()
