@@ -10,9 +10,11 @@
 )]
 
 mod api;
+mod browser;
 pub mod chaos;
 mod gangs;
 mod http;
+mod login_provider;
 mod network;
 mod process;
 mod receiver;
@@ -25,8 +27,10 @@ mod watchdog;
 mod worker;
 
 pub use api::{id_of, is_uuid_v4, lease_of};
+pub use browser::{Browser, Page};
 pub use gangs::Gang;
 pub use http::{Http, Request, Response};
+pub use login_provider::{CLIENT_SECRET, LoginProvider};
 pub use muster_pg_testkit::{PortLease, Postgres};
 pub use network::{Cable, Machine, in_own_network};
 pub use process::{Process, binary};

@@ -35,6 +35,7 @@ mod liveness;
 mod logs;
 mod making_room;
 mod metrics;
+mod oidc;
 mod original_worker;
 mod outage;
 mod partitions;

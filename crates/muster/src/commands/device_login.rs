@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use http::StatusCode;
 use muster_client::{Client, ClientError};
 use muster_protocol::DeviceLogin;
 use tokio::time::{Instant, sleep};
@@ -16,6 +15,9 @@ use crate::output::quantities::printable;
 
 /// How much less often to ask when the provider says so.
 const SLOWER: Duration = Duration::from_secs(5);
+
+/// The provider has answered, but not as it should.
+const BAD_GATEWAY: u16 = 502;
 
 /// Logs in, and returns what the session shows.
 pub(super) async fn log_in(client: &Client) -> anyhow::Result<String> {
@@ -60,5 +62,5 @@ fn show(login: &DeviceLogin) {
 
 /// An answer that says what is wrong with the login itself is final.
 fn is_passing(error: &ClientError) -> bool {
-    error.is_transient() && error.status() != Some(StatusCode::BAD_GATEWAY)
+    error.is_transient() && error.status().is_none_or(|status| status.as_u16() != BAD_GATEWAY)
 }

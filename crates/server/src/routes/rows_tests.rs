@@ -97,7 +97,7 @@ async fn a_stranger_reaches_no_handler() {
             refused += usize::from(status == 403 && method != "HEAD");
         }
     }
-    assert_eq!(refused + 10, table.len());
+    assert_eq!(refused + 15, table.len());
     server.shutdown().await;
 }
 
