@@ -6,16 +6,21 @@
 //   device          whether there is a device login; device_ttl is how long its codes are good, in seconds
 //   claims_in_token whether the ID token has the claims of the scopes, or only the user info
 // The forms are those of the library: any password will do, and the user name is the subject.
-import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Provider } from 'oidc-provider';
 
 const settings = JSON.parse(process.argv[2]);
 const issuer = `http://127.0.0.1:${settings.port}`;
 
-// Each start has a key of its own.
-const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-const key = { ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' };
+// Each start has a key of its own. It takes the way through PEM because Node 20 can hang when a key is exported as JWK while
+// the job that made it is collected.
+const { privateKey } = generateKeyPairSync('rsa', {
+  modulusLength: 2048,
+  publicKeyEncoding: { type: 'spki', format: 'pem' },
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+});
+const key = { ...createPrivateKey(privateKey).export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' };
 
 const grants = ['authorization_code'];
 if (settings.device) grants.push('urn:ietf:params:oauth:grant-type:device_code');
