@@ -1,4 +1,4 @@
-//! A real OpenID provider, run by Node, for the tests of logins.
+//! A real login provider (OIDC), run by Node, for the tests of logins.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Login through a real OpenID provider, with the real programs: browsers and terminals, groups and roles, and everything that
+//! Login through a real OIDC provider, with the real programs: browsers and terminals, groups and roles, and everything that
 //! must not let anybody in.
 
 use std::fs;

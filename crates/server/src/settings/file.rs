@@ -150,6 +150,21 @@ mod tests {
     }
 
     #[test]
+    fn a_login_provider_can_be_described_in_the_file() {
+        let file = "[scheduler]\noidc-issuer = \"https://sso.example\"\noidc-client-id = \"m\"\n\
+                    oidc-role = \"ml=user,it=admin\"\noidc_default_role = \"viewer\"";
+        let args = parse(file, &[]).unwrap();
+        args.check().unwrap();
+        let config = args.server_config().oidc.unwrap();
+        let roles: Vec<&str> = config.roles.iter().map(|given| given.role.name()).collect();
+        assert_eq!(
+            (roles, config.default_role.map(|role| role.name())),
+            (vec!["user", "admin"], Some("viewer"))
+        );
+        assert!(parse("[scheduler]\noidc-role = \"ml=boss\"", &[]).unwrap_err().contains("boss"));
+    }
+
+    #[test]
     fn the_knobs_of_the_policy_have_a_section_of_their_own() {
         let hours = |hours: u32| muster_domain::Span::from_secs(hours * 3600);
         let file = "[policy]\nname = \"easy\"\nfirst-service = \"2h\"\npin_after = \"48h\"\npreempt = \"off\"\n\
