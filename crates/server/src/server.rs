@@ -119,8 +119,6 @@ impl Server {
         let tls = Tls::open(&config, addr)?;
         let trust = trust(&config)?;
         let peers = Peers::open(&config.data_dir, advertised(&config, addr), &trust).map_err(data_dir)?;
-        let oidc = open_provider(&config, addr, &trust)?;
-        let archive = open_archive(&config)?;
         let metrics = Arc::new(Metrics::new()?);
         let hub = Arc::new(WakeHub::new());
         let health = Arc::new(StoreHealth::new(config.clock.clone()));
@@ -152,7 +150,8 @@ impl Server {
             tokens: crate::tokens::Tokens::default(),
             credentials: crate::identity::Credentials::default(),
             guesses: crate::passwords::Guesses::default(),
-            oidc,
+            archive: open_archive(&config)?,
+            oidc: open_provider(&config, addr, &trust)?,
             tls,
             peers,
             config,
@@ -165,7 +164,6 @@ impl Server {
             leadership: Leadership::default(),
             journal: Journal::new(),
             logs,
-            archive,
             instance_id: ids::instance(),
             started: Instant::now(),
             closing: stages.closing.subscribe(),
