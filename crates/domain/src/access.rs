@@ -33,6 +33,8 @@ pub enum Principal {
     Joiner,
     /// A running job that speaks for itself.
     Job(JobId),
+    /// Shows nothing, where workers need not: it may be one of the original system, under any name that has no key.
+    Keyless(Unproven),
 }
 
 /// What an account is for.
@@ -128,11 +130,13 @@ pub struct Object<'a> {
     pub owner: Option<&'a str>,
     /// The worker itself, or the worker that holds the job.
     pub worker: Option<&'a WorkerId>,
+    /// It is a worker that has no key, or a job that such a worker holds, or a claimer without a name.
+    pub keyless: bool,
 }
 
 impl Object<'_> {
     /// Nothing is known: it is nobody's own.
-    pub const UNKNOWN: Self = Self { job: None, owner: None, worker: None };
+    pub const UNKNOWN: Self = Self { job: None, owner: None, worker: None, keyless: false };
 }
 
 /// Why something is refused.
@@ -146,6 +150,12 @@ pub enum Denied {
     /// It is allowed only with what is the caller's own.
     #[error("a {caller} may {action} only where it is its own")]
     NotOwn { caller: &'static str, action: Action },
+    /// Workers show keys here.
+    #[error(
+        "workers show a key here (--allow-legacy-workers none), and nothing else may {action}: start the worker with a join \
+         token, or put name:key@ into its URL"
+    )]
+    NoKey { action: Action },
 }
 
 /// How far a right goes.
@@ -168,9 +178,10 @@ enum Column {
     Worker,
     Job,
     Joiner,
+    Keyless,
 }
 
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 
 /// The table. Its columns are aligned by hand, so that it reads as one.
 #[rustfmt::skip]
@@ -178,40 +189,45 @@ const COLUMNS: usize = 9;
 const fn row(action: Action) -> [Right; COLUMNS] {
     use Right::{All, Nothing as No, Own};
     match action {
-        //                         local  stranger  viewer  user  operator  admin  worker  job  joiner
-        Action::ReadHealth     => [All,   All,      All,    All,  All,      All,   All,    All, All],
-        Action::ReadMetrics    => [All,   No,       All,    All,  All,      All,   No,     No,  No],
-        Action::ReadCluster    => [All,   No,       All,    All,  All,      All,   No,     No,  No],
-        Action::ReadJobs       => [All,   No,       All,    All,  All,      All,   Own,    Own, No],
-        Action::ReadEvents     => [All,   No,       All,    All,  All,      All,   No,     No,  No],
-        Action::ReadOutput     => [All,   No,       All,    All,  All,      All,   Own,    Own, No],
-        Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own, No],
-        Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No,  No],
-        Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No,  No],
-        Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No,  No],
-        Action::ReportJobs     => [All,   No,       No,     No,   No,       No,    Own,    No,  No],
-        Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own, No],
-        Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own, No],
-        Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No,  No],
-        Action::ChangeQueues   => [All,   No,       No,     No,   All,      All,   No,     No,  No],
-        Action::ReadWorkers    => [All,   No,       All,    All,  All,      All,   No,     No,  No],
-        Action::ChangeWorkers  => [All,   No,       No,     No,   All,      All,   No,     No,  No],
-        Action::ReadWebhooks   => [All,   No,       No,     No,   All,      All,   No,     No,  No],
-        Action::ChangeWebhooks => [All,   No,       No,     No,   All,      All,   No,     No,  No],
-        Action::UseAccount     => [All,   All,      All,    All,  All,      All,   All,    No,  No],
-        Action::ManageTokens   => [All,   No,       Own,    Own,  Own,      All,   No,     No,  No],
-        Action::ManageAccounts => [All,   No,       No,     No,   No,       All,   No,     No,  No],
-        Action::ManageKeys     => [All,   No,       No,     No,   All,      All,   No,     No,  No],
-        Action::Join           => [All,   No,       No,     No,   No,       No,    No,     No,  All],
-        Action::ReadAudit      => [All,   No,       No,     No,   No,       All,   No,     No,  No],
-        Action::ReadSecrets    => [All,   No,       No,     All,  All,      All,   No,     No,  No],
-        Action::ChangeSecrets  => [All,   No,       No,     All,  All,      All,   No,     No,  No],
+        //                         local  stranger  viewer  user  operator  admin  worker  job  joiner  keyless
+        Action::ReadHealth     => [All,   All,      All,    All,  All,      All,   All,    All, All, All],
+        Action::ReadMetrics    => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
+        Action::ReadCluster    => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
+        Action::ReadJobs       => [All,   No,       All,    All,  All,      All,   Own,    Own, No, No],
+        Action::ReadEvents     => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
+        Action::ReadOutput     => [All,   No,       All,    All,  All,      All,   Own,    Own, No, No],
+        Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own, No, No],
+        Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No,  No, No],
+        Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No,  No, No],
+        Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No,  No, Own],
+        Action::ReportJobs     => [All,   No,       No,     No,   No,       No,    Own,    No,  No, Own],
+        Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
+        Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own, No, No],
+        Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
+        Action::ChangeQueues   => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
+        Action::ReadWorkers    => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
+        Action::ChangeWorkers  => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
+        Action::ReadWebhooks   => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
+        Action::ChangeWebhooks => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
+        Action::UseAccount     => [All,   All,      All,    All,  All,      All,   All,    No,  No, All],
+        Action::ManageTokens   => [All,   No,       Own,    Own,  Own,      All,   No,     No,  No, No],
+        Action::ManageAccounts => [All,   No,       No,     No,   No,       All,   No,     No,  No, No],
+        Action::ManageKeys     => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
+        Action::Join           => [All,   No,       No,     No,   No,       No,    No,     No,  All, No],
+        Action::ReadAudit      => [All,   No,       No,     No,   No,       All,   No,     No,  No, No],
+        Action::ReadSecrets    => [All,   No,       No,     All,  All,      All,   No,     No,  No, No],
+        Action::ChangeSecrets  => [All,   No,       No,     All,  All,      All,   No,     No,  No, No],
     }
 }
 
 /// Whether it depends on whose the object is.
 pub fn depends_on_owner(principal: &Principal, action: Action) -> bool {
     row(action)[principal.column() as usize] == Right::Own
+}
+
+/// Whether only workers do it. Jobs save checkpoints too, so that this is no work.
+pub const fn is_work(action: Action) -> bool {
+    matches!(action, Action::ClaimJobs | Action::ReportJobs)
 }
 
 /// Whether `principal` may do `action` with `object`.
@@ -221,7 +237,9 @@ pub fn may(principal: &Principal, action: Action, object: &Object<'_>) -> Result
     match (row(action)[column as usize], principal) {
         (Right::All, _) => Ok(()),
         (Right::Own, principal) if principal.owns(object) => Ok(()),
-        (_, Principal::Stranger(unproven)) => Err(Denied::Stranger(*unproven)),
+        (_, Principal::Stranger(unproven)) | (Right::Nothing, Principal::Keyless(unproven)) => {
+            Err(Denied::Stranger(*unproven))
+        }
         (Right::Own, _) => Err(Denied::NotOwn { caller, action }),
         (Right::Nothing, _) => Err(Denied::Never { caller, action }),
     }
@@ -239,7 +257,13 @@ impl Principal {
             Self::Worker { .. } => Column::Worker,
             Self::Job(_) => Column::Job,
             Self::Joiner => Column::Joiner,
+            Self::Keyless(_) => Column::Keyless,
         }
+    }
+
+    /// Whether it has shown who it is, or is trusted without that.
+    pub const fn is_known(&self) -> bool {
+        !matches!(self, Self::Stranger(_) | Self::Keyless(_))
     }
 
     /// Whether it may submit in the name of another user.
@@ -253,6 +277,7 @@ impl Principal {
             Self::User { name, .. } => object.owner == Some(name),
             Self::Worker { id, .. } => object.worker == Some(id),
             Self::Job(id) => object.job == Some(*id),
+            Self::Keyless(_) => object.keyless,
         }
     }
 }
@@ -269,6 +294,7 @@ impl Column {
             Self::Worker => "worker",
             Self::Job => "job",
             Self::Joiner => "join token",
+            Self::Keyless => "worker without a key",
         }
     }
 }

@@ -3,32 +3,34 @@
 use super::*;
 
 /// `+` always, `o` with its own only, `.` never; in the order of [`callers`].
-const EXPECTED: [(Action, &str); 25] = [
-    (Action::ReadHealth, "+ + + + + + + + +"),
-    (Action::ReadMetrics, "+ . + + + + . . ."),
-    (Action::ReadCluster, "+ . + + + + . . ."),
-    (Action::ReadJobs, "+ . + + + + o o ."),
-    (Action::ReadEvents, "+ . + + + + . . ."),
-    (Action::ReadOutput, "+ . + + + + o o ."),
-    (Action::ReadCheckpoint, "+ . . o + + o o ."),
-    (Action::SubmitJobs, "+ . . + + + . . ."),
-    (Action::ChangeJobs, "+ . . o + + . . ."),
-    (Action::ClaimJobs, "+ . . . . . o . ."),
-    (Action::ReportJobs, "+ . . . . . o . ."),
-    (Action::SaveCheckpoint, "+ . . . . . o o ."),
-    (Action::ReadNotice, "+ . . . . . . o ."),
-    (Action::ReadQueues, "+ . + + + + . . ."),
-    (Action::ChangeQueues, "+ . . . + + . . ."),
-    (Action::ReadWorkers, "+ . + + + + . . ."),
-    (Action::ChangeWorkers, "+ . . . + + . . ."),
-    (Action::ReadWebhooks, "+ . . . + + . . ."),
-    (Action::ChangeWebhooks, "+ . . . + + . . ."),
-    (Action::UseAccount, "+ + + + + + + . ."),
-    (Action::ManageTokens, "+ . o o o + . . ."),
-    (Action::ManageAccounts, "+ . . . . + . . ."),
-    (Action::ManageKeys, "+ . . . + + . . ."),
-    (Action::Join, "+ . . . . . . . +"),
-    (Action::ReadAudit, "+ . . . . + . . ."),
+const EXPECTED: [(Action, &str); 27] = [
+    (Action::ReadHealth, "+ + + + + + + + + +"),
+    (Action::ReadMetrics, "+ . + + + + . . . ."),
+    (Action::ReadCluster, "+ . + + + + . . . ."),
+    (Action::ReadJobs, "+ . + + + + o o . ."),
+    (Action::ReadEvents, "+ . + + + + . . . ."),
+    (Action::ReadOutput, "+ . + + + + o o . ."),
+    (Action::ReadCheckpoint, "+ . . o + + o o . ."),
+    (Action::SubmitJobs, "+ . . + + + . . . ."),
+    (Action::ChangeJobs, "+ . . o + + . . . ."),
+    (Action::ClaimJobs, "+ . . . . . o . . o"),
+    (Action::ReportJobs, "+ . . . . . o . . o"),
+    (Action::SaveCheckpoint, "+ . . . . . o o . o"),
+    (Action::ReadNotice, "+ . . . . . . o . ."),
+    (Action::ReadQueues, "+ . + + + + . . . ."),
+    (Action::ChangeQueues, "+ . . . + + . . . ."),
+    (Action::ReadWorkers, "+ . + + + + . . . ."),
+    (Action::ChangeWorkers, "+ . . . + + . . . ."),
+    (Action::ReadWebhooks, "+ . . . + + . . . ."),
+    (Action::ChangeWebhooks, "+ . . . + + . . . ."),
+    (Action::UseAccount, "+ + + + + + + . . +"),
+    (Action::ManageTokens, "+ . o o o + . . . ."),
+    (Action::ManageAccounts, "+ . . . . + . . . ."),
+    (Action::ManageKeys, "+ . . . + + . . . ."),
+    (Action::Join, "+ . . . . . . . + ."),
+    (Action::ReadAudit, "+ . . . . + . . . ."),
+    (Action::ReadSecrets, "+ . . + + + . . . ."),
+    (Action::ChangeSecrets, "+ . . + + + . . . ."),
 ];
 
 const OTHER_USER: Unproven = Unproven::OtherUser { caller: 1001, scheduler: 1000 };
@@ -45,6 +47,7 @@ fn callers() -> [Principal; COLUMNS] {
         Principal::Worker { id: WorkerId::new("w1"), tags: None },
         Principal::Job(JobId::from_random([1; 16])),
         Principal::Joiner,
+        Principal::Keyless(OTHER_USER),
     ]
 }
 
@@ -52,8 +55,9 @@ fn callers() -> [Principal; COLUMNS] {
 fn every_cell_is_as_stated() {
     let (worker, other_worker) = (WorkerId::new("w1"), WorkerId::new("w2"));
     let (job, other_job) = (JobId::from_random([1; 16]), JobId::from_random([2; 16]));
-    let own = Object { job: Some(job), owner: Some("ann"), worker: Some(&worker) };
-    let others = Object { job: Some(other_job), owner: Some("bob"), worker: Some(&other_worker) };
+    let own = Object { job: Some(job), owner: Some("ann"), worker: Some(&worker), keyless: true };
+    let others =
+        Object { job: Some(other_job), owner: Some("bob"), worker: Some(&other_worker), keyless: false };
     let mut cells = 0;
     for (action, expected) in EXPECTED {
         let expected: Vec<&str> = expected.split(' ').collect();
@@ -71,7 +75,7 @@ fn every_cell_is_as_stated() {
         }
     }
     // The list above has no gaps and no action twice: it is as long as the enum, in its order.
-    assert_eq!(cells, (Action::ReadAudit as usize + 1) * COLUMNS);
+    assert_eq!(cells, (Action::ChangeSecrets as usize + 1) * COLUMNS);
     for (place, (action, _)) in EXPECTED.iter().enumerate() {
         assert_eq!(*action as usize, place, "{action:?}");
     }
@@ -85,6 +89,10 @@ fn a_refusal_says_why_and_what_to_do() {
     let refused = why(&stranger, Action::ReadJobs).unwrap_err();
     assert!(refused.contains("uid 1000") && refused.contains("uid 1001"), "{refused}");
     assert!(refused.contains("--loopback any"), "{refused}");
+    let keyless = Principal::Keyless(Unproven::NoCredential);
+    assert!(why(&keyless, Action::ReadJobs).unwrap_err().contains("log in"));
+    let not_own = "a worker without a key may report on jobs only where it is its own";
+    assert_eq!(why(&keyless, Action::ReportJobs).unwrap_err(), not_own);
     let unknown = Principal::Stranger(Unproven::OwnerUnknown { scheduler: 1000 });
     assert!(why(&unknown, Action::ReadJobs).unwrap_err().contains("--loopback any"));
     assert_eq!(why(&viewer, Action::SubmitJobs).unwrap_err(), "a viewer may not submit jobs");

@@ -92,7 +92,11 @@ fn may_own(principal: &Principal, secret: &SealedSecret) -> Result<(), SecretDen
     let own = match principal {
         Principal::Local => true,
         Principal::User { name, .. } => secret.owner.as_deref() == Some(name),
-        Principal::Stranger(_) | Principal::Worker { .. } | Principal::Joiner | Principal::Job(_) => false,
+        Principal::Stranger(_)
+        | Principal::Keyless(_)
+        | Principal::Worker { .. }
+        | Principal::Joiner
+        | Principal::Job(_) => false,
     };
     if own { Ok(()) } else { Err(SecretDenied::OtherUser { name: secret.name.clone() }) }
 }

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use muster_logging::{LogSettings, LogTarget};
-use muster_server::settings::{self, SchedulerArgs};
-use muster_server::{Server, ServerError, keep_files_private, raise_file_limit};
+use muster_server::settings::{self, OPEN_TO_WORKERS, SchedulerArgs};
+use muster_server::{LegacyWorkers, Server, ServerError, keep_files_private, raise_file_limit};
 
 use signals::Signals;
 
@@ -87,6 +87,10 @@ async fn serve(args: &SchedulerArgs) -> anyhow::Result<bool> {
     } else {
         tracing::warn!(%addr, "anyone who can connect can run commands on the workers");
         eprintln!("muster-scheduler: warning: {}", settings::open_to_the_network(addr));
+    }
+    if args.access.allow_legacy_workers == LegacyWorkers::Any {
+        tracing::warn!("{OPEN_TO_WORKERS}");
+        eprintln!("muster-scheduler: warning: {OPEN_TO_WORKERS}");
     }
     signals.next().await;
     tracing::info!("scheduler shutting down");

@@ -59,6 +59,8 @@ pub(crate) struct App {
     pub(crate) archive: Option<Archive>,
     /// Large bodies that may be held in memory at the same time.
     pub(crate) batches: Semaphore,
+    /// Bytes that large bodies which are being received may come to.
+    pub(crate) bodies: Arc<Semaphore>,
     /// Places for readers of the stream of events.
     pub(crate) event_readers: Arc<Semaphore>,
     pub(crate) instance_id: String,

@@ -10,6 +10,7 @@ use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{DeliveryPolicy, Span};
 use muster_store::engine::{Policies, Policy};
 
+use crate::bounds::Bounds;
 use crate::clock::Clock;
 use crate::gate::Origin;
 use crate::webhooks::Target;
@@ -114,12 +115,25 @@ pub enum LoopbackUsers {
     None,
 }
 
+/// Which workers may do their work without a credential, as those of the original system do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LegacyWorkers {
+    /// Those whose connection is trusted: of the user of the scheduler on loopback, or of everyone where the operator says so.
+    #[default]
+    Loopback,
+    /// Every worker shows its key, also on loopback.
+    None,
+    /// Everyone who reaches the port.
+    Any,
+}
+
 /// Who may reach a scheduler.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     pub loopback: LoopbackUsers,
     /// Everyone who reaches an address beyond loopback is trusted.
     pub insecure: bool,
+    pub legacy_workers: LegacyWorkers,
     /// Names by which it is known, beside those of loopback and its address.
     pub hostnames: Vec<String>,
     /// Origins whose pages may use it.
@@ -207,11 +221,7 @@ pub struct ServerConfig {
     pub max_queued: Option<u64>,
     /// Whether jobs enter only queues that an operator made.
     pub closed_queues: bool,
-    /// Open connections beyond which new ones are served one short request at a time.
-    pub max_connections: usize,
-    /// Readers of the stream of events beyond which new ones are turned away. The other connections are for workers and
-    /// people.
-    pub max_event_readers: usize,
+    pub bounds: Bounds,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
     /// How long a client may take to send a body.
@@ -265,8 +275,7 @@ impl Default for ServerConfig {
             queue_capacity: 16_384,
             max_queued: Some(10_000_000),
             closed_queues: false,
-            max_connections: 10_000,
-            max_event_readers: 2_000,
+            bounds: Bounds::default(),
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),

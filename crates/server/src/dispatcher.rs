@@ -78,6 +78,8 @@ pub(crate) struct Dispatcher {
     hub: Arc<WakeHub>,
     metrics: Arc<Metrics>,
     tick: Duration,
+    /// Requests that may wait at the same time.
+    most: usize,
     registry: Mutex<Registry>,
 }
 
@@ -107,7 +109,17 @@ impl Dispatcher {
         metrics: Arc<Metrics>,
         tick: Duration,
     ) -> Self {
-        Self { store, batcher, hub, metrics, tick, registry: Mutex::default() }
+        Self { store, batcher, hub, metrics, tick, most: usize::MAX, registry: Mutex::default() }
+    }
+
+    /// The same for at most so many requests that wait.
+    pub(crate) fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    /// Whether as many requests wait as may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.registry().parked.len() >= self.most
     }
 
     /// Waits for work or orders for at most `wait`.

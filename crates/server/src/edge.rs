@@ -10,13 +10,15 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use muster_domain::access::{Object, Principal, depends_on_owner, may};
+use muster_domain::access::{Denied, Object, Principal, depends_on_owner, is_work, may};
 use muster_protocol::{HEADER_REQUEST_ID, Problem};
 use uuid::Uuid;
 
 use crate::app::Shared;
+use crate::config::LegacyWorkers;
 use crate::error::ApiError;
 use crate::gate::{self, Admitted};
+use crate::listener::Seat;
 use crate::ownership::{self, ASKED_BY_HANDLER};
 use crate::routes::parameters;
 use crate::routes::rows::{Rows, refused};
@@ -59,6 +61,7 @@ pub(crate) async fn wrap(State(edge): State<Edge>, mut request: Request, next: N
     request.extensions_mut().insert(id);
     let mut response = behind_gate(&edge, request, next).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        edge.app.metrics.bounds.refused(error.code);
         write_error(&mut response, &error, id, wants_problem);
     }
     let mut buffer = Uuid::encode_buffer();
@@ -78,6 +81,10 @@ pub(crate) async fn wrap(State(edge): State<Edge>, mut request: Request, next: N
 
 /// Lets the request through to its route, or answers in its place.
 async fn behind_gate(edge: &Edge, request: Request, next: Next) -> Response {
+    let limit = edge.app.config.bounds.url_bytes;
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > limit) {
+        return ApiError::url_too_long(limit).into_response();
+    }
     let origin = match edge.app.gate.admit(request.method(), request.uri(), request.headers()) {
         Ok(Admitted::Direct) => return checked(edge, request, next).await,
         Ok(Admitted::Page(origin)) => origin,
@@ -108,18 +115,38 @@ async fn admit(edge: &Edge, request: &mut Request) -> Result<(), ApiError> {
     // A request that came by no connection comes from this process.
     let connection = request.extensions().get::<Principal>().cloned().unwrap_or(Principal::Local);
     let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
-    let identity = identity::identify(&edge.app, connection, method, path, headers).await?;
+    let mut identity = identity::identify(&edge.app, connection, method, path, headers).await?;
+    let legacy = edge.app.config.access.legacy_workers;
+    if let Principal::Stranger(unproven) = identity.principal
+        && legacy == LegacyWorkers::Any
+    {
+        identity.principal = Principal::Keyless(unproven);
+    }
+    let seat = request.extensions().get::<Arc<Seat>>();
+    if let Some(seat) = seat.filter(|_| identity.principal.is_known()) {
+        seat.caller_is_known();
+    }
+    let needs_key = legacy == LegacyWorkers::None && seat.is_some() && identity.credential.is_none();
     let route = request.extensions().get::<MatchedPath>().cloned();
     if let Some(route) = route.as_ref().map(MatchedPath::as_str) {
-        ask(edge, &identity.principal, request, route).await?;
+        ask(edge, &identity.principal, needs_key, request, route).await?;
         parameters::check(request.method(), route, request.uri(), request.headers())?;
     }
     request.extensions_mut().insert(identity);
     Ok(())
 }
 
-async fn ask(edge: &Edge, principal: &Principal, request: &mut Request, route: &str) -> Result<(), ApiError> {
+async fn ask(
+    edge: &Edge,
+    principal: &Principal,
+    needs_key: bool,
+    request: &mut Request,
+    route: &str,
+) -> Result<(), ApiError> {
     let Some(action) = edge.rows.action(request.method(), route)? else { return Ok(()) };
+    if needs_key && *principal == Principal::Local && is_work(action) {
+        return Err(refused(Denied::NoKey { action }));
+    }
     if !depends_on_owner(principal, action) {
         return may(principal, action, &Object::UNKNOWN).map_err(refused);
     }
@@ -128,7 +155,9 @@ async fn ask(edge: &Edge, principal: &Principal, request: &mut Request, route: &
     }
     let params = request.extract_parts::<RawPathParams>().await.ok();
     let named = params.as_ref().and_then(|params| params.iter().next()).map_or("", |(_, value)| value);
-    ownership::of_path(&edge.app, route, named).await?.ask(principal, action).map_err(refused)
+    let mut owners = ownership::of_path(&edge.app, route, named).await?;
+    owners.look_for_key(&edge.app, principal).await?;
+    owners.ask(principal, action).map_err(refused)
 }
 
 /// Methods that clients invent must not become labels.

@@ -223,9 +223,33 @@ impl ApiError {
     }
 
     /// Streams are bounded so that connections are left for workers and people.
-    pub fn too_many_readers(most: usize) -> Self {
-        let message = format!("{most} readers of events are connected, which is the most: try again later");
+    pub fn too_many_readers(what: &str, most: usize) -> Self {
+        let message = format!("{most} readers of {what} are connected, which is the most: try again later");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", message).retry_in(5)
+    }
+
+    pub fn too_many_long_polls(most: usize) -> Self {
+        let message =
+            format!("{most} requests wait for work, which is the most: ask again later, or without wait");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_long_polls", message).retry_in(5).at("wait")
+    }
+
+    /// Small bodies go on.
+    pub fn too_many_bodies() -> Self {
+        let message =
+            "large bodies take all the memory that there is for them (--body-memory): try again later";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_bodies", message).retry_in(5)
+    }
+
+    pub fn url_too_long(limit: usize) -> Self {
+        let message = format!("the path and the query of a request have at most {limit} bytes (--url-limit)");
+        Self::new(StatusCode::URI_TOO_LONG, "url_too_long", message)
+    }
+
+    /// JSON or a pipeline whose values lie in each other.
+    pub fn nested_too_deep(limit: usize) -> Self {
+        let message = format!("invalid request body: values lie in each other more than {limit} deep");
+        Self::bad_request("nested_too_deep", message)
     }
 
     pub fn shutting_down() -> Self {

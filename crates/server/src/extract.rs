@@ -2,16 +2,13 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_body_util::BodyExt as _;
 use muster_domain::access::Principal;
 use muster_domain::{Caller, GangId, JobId, Lease, SetId, WorkerId};
 use muster_protocol::HEADER_LENIENT;
@@ -25,10 +22,6 @@ use crate::ids;
 use crate::lenient::Reading;
 use crate::listener::PeerAddress;
 use crate::params::{self, Params};
-
-/// How much of a body that is too large is still read, so that the client sees the answer, and for how long.
-const DRAINED_BYTES: usize = 32 * 1024 * 1024;
-const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 /// Everything about a request but its path and its body.
 #[derive(Debug)]
@@ -187,56 +180,6 @@ impl FromRequestParts<Shared> for WorkerPath {
         let segment = path_segment(parts, app).await.filter(|text| text.len() <= limit);
         let usable = segment.filter(|text| !text.is_empty() && !text.contains('\0'));
         usable.map(|text| Self(WorkerId::new(text))).ok_or_else(ApiError::worker_not_found)
-    }
-}
-
-/// Reads a body within a size and a time.
-pub(crate) async fn read_body(mut body: Body, limit: usize, patience: Duration) -> Result<Bytes, ApiError> {
-    let read = async {
-        let collected = match body.size_hint().lower() {
-            declared if declared > limit as u64 => Err(ApiError::too_large(limit)),
-            _ => collect(&mut body, limit).await,
-        };
-        if collected.as_ref().is_err_and(|error| error.status == StatusCode::PAYLOAD_TOO_LARGE) {
-            // When it takes too long the client learns less, but no one else waits.
-            let _ = tokio::time::timeout(DRAIN_TIME, drain(&mut body)).await;
-        }
-        collected
-    };
-    tokio::time::timeout(patience, read).await.unwrap_or_else(|_| Err(ApiError::slow_body()))
-}
-
-/// Most bodies come in one piece, which is passed on as it is.
-async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, ApiError> {
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| ApiError::unreadable_body())?.into_data() else { continue };
-        if first.len() + all.len() + data.len() > limit {
-            return Err(ApiError::too_large(limit));
-        }
-        if first.is_empty() && all.is_empty() {
-            first = data;
-            continue;
-        }
-        all.extend_from_slice(&std::mem::take(&mut first));
-        all.extend_from_slice(&data);
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
-}
-
-/// Lets the client finish sending, within reason: one that is still sending does not read the answer.
-async fn drain(body: &mut Body) {
-    let mut left = DRAINED_BYTES;
-    if body.size_hint().lower() > left as u64 {
-        return;
-    }
-    while let Some(Ok(frame)) = body.frame().await {
-        let size = frame.data_ref().map_or(0, Bytes::len);
-        if size > left {
-            return;
-        }
-        left -= size;
     }
 }
 

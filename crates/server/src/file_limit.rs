@@ -16,14 +16,13 @@ pub fn raise_file_limit() {
     }
 }
 
-/// Bounds the connections by the limit of open files, and readers of events by half of them.
+/// Bounds the connections by the limit of open files, and what is a part of them.
 pub(crate) fn fit(config: &mut ServerConfig) {
     let Ok((files, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    let allowed = bound(config.max_connections, files);
-    if allowed < config.max_connections {
+    let allowed = bound(config.bounds.connections, files);
+    if allowed < config.bounds.connections {
         tracing::info!(files, connections = allowed, "the limit of open files bounds the connections");
-        config.max_connections = allowed;
-        config.max_event_readers = config.max_event_readers.min(allowed / 2);
+        config.bounds.fit(allowed);
     }
 }
 

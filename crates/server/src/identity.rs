@@ -3,7 +3,7 @@
 //! Guarantees: what is shown and worthless is refused, also from a trusted connection; what is revoked is worthless on every
 //! scheduler within [`FRESH`]; a cookie changes nothing without the header that only a page of ours sends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 use muster_domain::access::Principal;
-use muster_domain::{Actor, LoginMethod, Span, Timestamp};
+use muster_domain::{Actor, LoginMethod, Span, Timestamp, WorkerId};
 use muster_protocol::HEADER_JOB_TOKEN;
 use muster_store::{AccountCommand, AccountVerb, Command, KnownCredential, StoreExt as _};
 
@@ -63,6 +63,7 @@ impl Identity {
             Principal::Worker { id, .. } => format!("worker {id}"),
             Principal::Job(id) => id.to_string(),
             Principal::Joiner => "join token".to_owned(),
+            Principal::Keyless(_) => "worker without a key".to_owned(),
         };
         let credential = self.credential.as_ref().map(|shown| shown.name.clone());
         Actor { name, credential, ..Actor::default() }
@@ -185,6 +186,8 @@ fn worthless(cause: &str) -> ApiError {
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     known: Mutex<HashMap<String, Entry>>,
+    /// Workers that have a key, and when that was read.
+    keyed: Mutex<Option<(Instant, Arc<HashSet<WorkerId>>)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -225,8 +228,31 @@ impl Credentials {
         Ok(found)
     }
 
+    /// Whether a worker has a key. It is asked for workers that show none.
+    pub(crate) async fn has_key(&self, app: &App, worker: &WorkerId) -> Result<bool, ApiError> {
+        let fresh = |(read_at, keyed): &(Instant, Arc<HashSet<WorkerId>>)| {
+            (read_at.elapsed() < FRESH).then(|| Arc::clone(keyed))
+        };
+        let known = self.keyed().as_ref().and_then(fresh);
+        if let Some(keyed) = known {
+            return Ok(keyed.contains(worker));
+        }
+        let read_at = Instant::now();
+        let all = app.store.credentials().await?;
+        let named = all.iter().filter_map(|credential| credential.bearer.worker().cloned());
+        let keyed: Arc<HashSet<WorkerId>> = Arc::new(named.collect());
+        let has_key = keyed.contains(worker);
+        *self.keyed() = Some((read_at, keyed));
+        Ok(has_key)
+    }
+
+    fn keyed(&self) -> MutexGuard<'_, Option<(Instant, Arc<HashSet<WorkerId>>)>> {
+        self.keyed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets what was read, after a change by this scheduler.
     pub(crate) fn forget(&self) {
+        *self.keyed() = None;
         self.known().clear();
     }
 

@@ -15,6 +15,9 @@ use crate::error::ApiError;
 /// What a refusal repeats of the body, at most.
 const SHOWN: usize = 200;
 
+/// How deep values may lie in each other: the bound of the decoder.
+const MAX_DEPTH: usize = 127;
+
 /// What becomes of keys that nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
@@ -78,6 +81,9 @@ pub(crate) fn read<'de, T>(
     let mut decoder = serde_json::Deserializer::from_str(text);
     run(&mut decoder).map_err(|error| {
         let (path, refused) = PLACE.with_borrow_mut(|place| (spelled(&place.path), place.refused.take()));
+        if is_too_deep(&error) {
+            return ApiError::nested_too_deep(MAX_DEPTH);
+        }
         refused.unwrap_or_else(|| wrong_type(&path, &error))
     })
 }
@@ -105,6 +111,11 @@ pub(crate) fn unknown_key<E: Error>(key: &str, known: &[&str]) -> Result<(), E> 
         place.refused = Some(ApiError::unknown_field(&spelled(&place.path), &shortened(key), &known));
         Err(E::custom("unknown field"))
     })
+}
+
+/// The decoder tells it by its words only.
+fn is_too_deep(error: &serde_json::Error) -> bool {
+    error.is_syntax() && error.to_string().starts_with("recursion limit exceeded")
 }
 
 /// A path as people write it: `retry.factor`, `[3].name`.

@@ -9,6 +9,8 @@ mod app;
 mod archive;
 mod batcher;
 mod bearer;
+mod body;
+mod bounds;
 mod callers;
 mod checkpoints;
 pub mod clock;
@@ -56,8 +58,10 @@ mod view;
 mod wake;
 mod webhooks;
 
+pub use bounds::Bounds;
 pub use config::{
-    Access, Limits, LoopbackUsers, OidcConfig, RoleOfGroup, ServerConfig, TlsConfig, WebhookConfig,
+    Access, LegacyWorkers, Limits, LoopbackUsers, OidcConfig, RoleOfGroup, ServerConfig, TlsConfig,
+    WebhookConfig,
 };
 pub use error::ServerError;
 pub use file_limit::raise_file_limit;

@@ -18,11 +18,26 @@ pub(crate) struct Owners {
     job: Option<JobId>,
     user: Option<String>,
     worker: Option<WorkerId>,
+    /// Whether it is a worker, or a job that is held by one or by a claimer without a name.
+    is_held: bool,
+    keyless: bool,
 }
 
 impl Owners {
+    /// Finds out whether the worker has a key, where that matters.
+    pub(crate) async fn look_for_key(&mut self, app: &App, principal: &Principal) -> Result<(), ApiError> {
+        if matches!(principal, Principal::Keyless(_)) && self.is_held {
+            let has_key = match &self.worker {
+                Some(worker) => app.credentials.has_key(app, worker).await?,
+                None => false,
+            };
+            self.keyless = !has_key;
+        }
+        Ok(())
+    }
+
     pub(crate) fn of_worker(worker: WorkerId) -> Self {
-        Self { worker: Some(worker), ..Self::default() }
+        Self { worker: Some(worker), is_held: true, ..Self::default() }
     }
 
     pub(crate) fn of_user(user: &str) -> Self {
@@ -30,7 +45,8 @@ impl Owners {
     }
 
     pub(crate) fn ask(&self, principal: &Principal, action: Action) -> Result<(), Denied> {
-        let object = Object { job: self.job, owner: self.user.as_deref(), worker: self.worker.as_ref() };
+        let Self { job, user, worker, keyless, .. } = self;
+        let object = Object { job: *job, owner: user.as_deref(), worker: worker.as_ref(), keyless: *keyless };
         may(principal, action, &object)
     }
 }
@@ -65,7 +81,8 @@ pub(crate) async fn of_path(app: &App, route: &str, name: &str) -> Result<Owners
 pub(crate) async fn of_job(app: &App, id: JobId) -> Result<Owners, ApiError> {
     let Some(view) = app.store.job(id).await? else { return Ok(Owners::default()) };
     let worker = view.job.worker().cloned();
-    Ok(Owners { job: Some(id), user: view.job.spec.user.clone(), worker })
+    let (user, is_held) = (view.job.spec.user.clone(), view.job.is_leased());
+    Ok(Owners { job: Some(id), user, worker, is_held, ..Owners::default() })
 }
 
 /// Makes the submitter the user of these jobs, and keeps it to the queues that it was given.
@@ -96,6 +113,21 @@ fn check_queue(user: &str, queues: Option<&[QueueName]>, wanted: Option<&QueueNa
     let given = wanted.map_or_else(|| "a job without a queue".to_owned(), |queue| format!("queue {queue}"));
     let message = format!("{given} is not open to {user}; it may submit to: {}", names.join(", "));
     Err(ApiError::not_yours("queue_name", message))
+}
+
+/// A worker without a key does not go by the name of one that has a key.
+pub(crate) async fn check_name(
+    app: &App,
+    principal: &Principal,
+    named: Option<&WorkerId>,
+) -> Result<(), ApiError> {
+    let (Principal::Keyless(_), Some(worker)) = (principal, named) else { return Ok(()) };
+    if app.credentials.has_key(app, worker).await? {
+        let message =
+            format!("worker {worker} has a key: show it, as name:key@ in the URL or as Authorization");
+        return Err(ApiError::not_yours("worker_id", message));
+    }
+    Ok(())
 }
 
 /// The worker that a claim is for: a proven one claims for itself only.

@@ -114,7 +114,8 @@ impl Server {
         let listener = bind(listen.into(), &config, store.as_ref()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
-        let logs = LogStore::open(&config.data_dir, config.limits.log_stream).map_err(data_dir)?;
+        let logs = LogStore::open(&config.data_dir, config.limits.log_stream, config.bounds.log_readers)
+            .map_err(data_dir)?;
         let logs = Arc::new(logs);
         let tls = Tls::open(&config, addr)?;
         let trust = trust(&config)?;
@@ -139,14 +140,16 @@ impl Server {
             Arc::clone(&hub),
             Arc::clone(&metrics),
             config.safety_tick,
-        );
+        )
+        .at_most(config.bounds.long_polls);
         let stages = Stages::new();
         let app = Arc::new(App {
             gate: Gate::new(&known_as(&config), addr, tls.is_some()),
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
-            event_readers: Arc::new(Semaphore::new(config.max_event_readers)),
+            event_readers: Arc::new(Semaphore::new(config.bounds.event_readers)),
+            bodies: Arc::new(Semaphore::new(config.bounds.body_memory.min(Semaphore::MAX_PERMITS))),
             tokens: crate::tokens::Tokens::default(),
             credentials: crate::identity::Credentials::default(),
             guesses: crate::passwords::Guesses::default(),

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_server::{RunningServer, Server, ServerConfig};
+use muster_server::{Bounds, RunningServer, Server, ServerConfig};
 use muster_store::MemoryStore;
 use muster_store::engine::Policy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,8 +26,11 @@ async fn bench(max_connections: usize, max_event_readers: usize) -> Bench {
     let directory = tempfile::tempdir().unwrap();
     let config = ServerConfig {
         data_dir: directory.path().to_owned(),
-        max_connections,
-        max_event_readers,
+        bounds: Bounds {
+            connections: max_connections,
+            event_readers: max_event_readers,
+            ..Bounds::default()
+        },
         ..ServerConfig::default()
     };
     let store = Arc::new(MemoryStore::new(Policy::default()));

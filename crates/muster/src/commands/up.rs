@@ -4,7 +4,8 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_client::{Client, Fingerprint};
 use muster_logging::{LogSettings, LogTarget};
-use muster_server::settings::open_to_the_network;
+use muster_server::LegacyWorkers;
+use muster_server::settings::{OPEN_TO_WORKERS, open_to_the_network};
 use muster_worker_agent::{ExitSummary, Shutdown, keep_private};
 use serde::Serialize;
 
@@ -64,6 +65,10 @@ pub(crate) async fn run(args: &UpArgs, settings: &Settings) -> anyhow::Result<u8
 
 /// Where the network is trusted, everyone who reaches the port is as good as a user of this machine.
 fn warn_of_the_network(up: &UpSettings) {
+    if up.scheduler.access.allow_legacy_workers == LegacyWorkers::Any {
+        tracing::warn!("{OPEN_TO_WORKERS}");
+        note(&format!("warning: {OPEN_TO_WORKERS}"));
+    }
     let address = up.scheduler.socket();
     if up.scheduler.access.insecure && !address.ip().to_canonical().is_loopback() {
         tracing::warn!(%address, "anyone who can connect can run commands on the workers");

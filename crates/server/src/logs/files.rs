@@ -31,9 +31,6 @@ const UPLOADS: usize = 64;
 /// ... but not for longer than this.
 const UPLOAD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Live readers at the same time; each may have some pieces waiting for it.
-const LIVE_READERS: usize = 1_024;
-
 /// A piece of one stream, at its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
@@ -107,8 +104,8 @@ fn key(job: JobId) -> usize {
 }
 
 impl LogStore {
-    /// Output below `data_dir`, at most `limit` bytes of each stream.
-    pub(crate) fn open(data_dir: &Path, limit: u64) -> io::Result<Self> {
+    /// Output below `data_dir`, at most `limit` bytes of each stream, for as many readers that stay.
+    pub(crate) fn open(data_dir: &Path, limit: u64, live_readers: usize) -> io::Result<Self> {
         let root = data_dir.join("logs");
         make_own_directory(&root)?;
         Ok(Self {
@@ -117,7 +114,7 @@ impl LogStore {
             writers: Arc::new(Lanes::start("log-write", WRITERS)?),
             readers: Lanes::start("log-read", READERS)?,
             uploads: Semaphore::new(UPLOADS),
-            live_readers: Arc::new(Semaphore::new(LIVE_READERS)),
+            live_readers: Arc::new(Semaphore::new(live_readers)),
             admissions: Admissions::default(),
             watchers: Watchers::default(),
             added: AtomicU64::new(0),

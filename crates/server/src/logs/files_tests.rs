@@ -28,7 +28,7 @@ pub(super) fn chunk(offset: u64, bytes: &[u8]) -> Chunk {
 
 pub(super) fn store(limit: u64) -> (tempfile::TempDir, Arc<LogStore>) {
     let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(LogStore::open(directory.path(), limit).unwrap());
+    let store = Arc::new(LogStore::open(directory.path(), limit, 10).unwrap());
     (directory, store)
 }
 

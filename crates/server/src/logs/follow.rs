@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::stream;
 use muster_protocol::LogGapCause;
 use muster_store::StoreExt;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::batch::{Content, Item};
@@ -15,6 +16,7 @@ use super::cursor::Cursor;
 use super::reader::Reader;
 use super::watchers::Watcher;
 use crate::app::Shared;
+use crate::metrics::Open;
 use crate::peers;
 
 /// Other schedulers on a shared directory ring no bell here, so followers also look this often, ...
@@ -143,12 +145,15 @@ pub(crate) fn marker(bytes: u64, cause: LogGapCause) -> String {
 }
 
 /// The plain bytes of a reader, with marks where something is missing. A shutdown breaks it off, so that
-/// nobody takes it for complete.
-pub(crate) fn raw(reader: Follow) -> impl futures::Stream<Item = io::Result<Bytes>> {
-    stream::try_unfold(reader, |mut reader| async move {
+/// nobody takes it for complete. One that stays has a seat.
+pub(crate) fn raw(
+    reader: Follow,
+    seat: Option<(OwnedSemaphorePermit, Open)>,
+) -> impl futures::Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold((reader, seat), |(mut reader, seat)| async move {
         loop {
             match reader.next(ASK_AGAIN).await? {
-                Told::Items(items) => return Ok(Some((plain(&items), reader))),
+                Told::Items(items) => return Ok(Some((plain(&items), (reader, seat)))),
                 Told::End => return Ok(None),
                 Told::Closed => {
                     return Err(io::Error::other(

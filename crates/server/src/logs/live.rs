@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::batch::{Content, Item};
 use super::follow::{Follow, Told};
+use crate::metrics::Open;
 
 /// A silent stream sends a comment this often, so that both ends notice when the other is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -29,7 +30,7 @@ const AHEAD: usize = 2;
 pub(crate) fn live(
     reader: Follow,
     patience: Duration,
-    seat: OwnedSemaphorePermit,
+    seat: (OwnedSemaphorePermit, Open),
 ) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     // One place more than pieces wait, for the last word.
     let (sender, receiver) = mpsc::channel(AHEAD + 1);

@@ -11,6 +11,7 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, Result,
 };
 
+use super::bounds::BoundMetrics;
 use super::gangs::GangMetrics;
 use super::queues::QueueMetrics;
 use super::room::RoomMetrics;
@@ -31,6 +32,7 @@ pub(crate) struct Metrics {
     loops: LoopMetrics,
     traffic: TrafficMetrics,
     pub(super) gauges: StoreGauges,
+    pub(crate) bounds: BoundMetrics,
     pub(crate) webhooks: WebhookMetrics,
     gangs: GangMetrics,
     pub(super) queues: QueueMetrics,
@@ -112,7 +114,7 @@ pub(super) fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGa
     register(registry, IntGauge::new(name, help)?)
 }
 
-fn gauges(registry: &Registry, name: &str, help: &str, label: &str) -> Result<IntGaugeVec> {
+pub(super) fn gauges(registry: &Registry, name: &str, help: &str, label: &str) -> Result<IntGaugeVec> {
     register(registry, IntGaugeVec::new(Opts::new(name, help), &[label])?)
 }
 
@@ -284,6 +286,7 @@ impl Metrics {
                 "muster_jobs_unplaceable",
                 "Pending jobs that no registered worker could ever run.",
             )?,
+            bounds: BoundMetrics::new(r)?,
             webhooks: WebhookMetrics::new(r, &store_registry)?,
             gangs: GangMetrics::new(r)?,
             queues: QueueMetrics::new(&store_registry)?,

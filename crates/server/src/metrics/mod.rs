@@ -2,6 +2,7 @@
 //!
 //! Guarantee: a counter moves only after the change it counts is on disk, and once.
 
+mod bounds;
 mod catalogue;
 mod gangs;
 mod queues;
@@ -9,4 +10,5 @@ mod room;
 mod scrape;
 mod webhooks;
 
+pub(crate) use bounds::Open;
 pub(crate) use catalogue::Metrics;

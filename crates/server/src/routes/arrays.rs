@@ -11,8 +11,9 @@ use serde_json::Value;
 use super::bulk::Verb;
 use super::pipelines::{change, find, list, take};
 use crate::app::Shared;
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, SetPath, json, read_body};
+use crate::extract::{Call, SetPath, json};
 use crate::lenient::{self, Reading, lenient_object};
 use crate::set_submission::{Array, Elements};
 use crate::submission::SubmitBody;
@@ -41,7 +42,7 @@ pub(crate) async fn submit_array(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.batch_body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.batch_body).await?;
     let given: ArrayBody = lenient::decode(&bytes, Reading::Lenient)?;
     let job: SubmitBody = lenient::decode_beside(&bytes, call.reading(), ArrayBody::KEYS)?;
     let job = job.into_new_job(&app.config)?;

@@ -12,12 +12,15 @@ use muster_store::{AccountVerb, StoreExt as _};
 
 use super::credentials::shown;
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, empty, json, read_body};
+use crate::extract::{Call, empty, json};
 use crate::identity::COOKIE_NAME;
 use crate::lenient::{self, lenient_object};
 use crate::{bearer, ids, passwords};
 
+/// Bytes of a login: everybody may send one.
+const LOGIN_BODY: usize = 16 * 1024;
 /// How long a session lasts.
 pub(super) const SESSION: Span = Span::from_secs(24 * 3600);
 
@@ -41,7 +44,7 @@ lenient_object! {
     )
 )]
 pub(crate) async fn login(State(app): State<Shared>, call: Call, body: Body) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body.min(LOGIN_BODY)).await?;
     let given: LoginBody = lenient::decode(&bytes, call.reading())?;
     let user = given.user.unwrap_or_default();
     prove(&app, &call, &user, given.password.unwrap_or_default()).await?;
@@ -131,6 +134,7 @@ pub(crate) async fn whoami(call: Call) -> Result<Response, ApiError> {
         Principal::Worker { .. } => ("worker", None, None),
         Principal::Job(_) => ("job", None, None),
         Principal::Joiner => ("join", None, None),
+        Principal::Keyless(_) => ("keyless_worker", None, None),
     };
     let actor = call.identity.actor();
     let queues = queues.map(|queues| queues.iter().map(ToString::to_string).collect());
@@ -160,7 +164,7 @@ pub(crate) async fn change_password(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: PasswordBody = lenient::decode(&bytes, call.reading())?;
     let Principal::User { name, .. } = &call.identity.principal else {
         return Err(ApiError::unauthorized("only a user has a password: log in first"));

@@ -13,9 +13,10 @@ use muster_store::{Command, NewJob, Outcome, Submit, Submitted};
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
 use crate::app::Shared;
+use crate::body::read_body;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
-use crate::extract::{Call, json, read_body};
+use crate::extract::{Call, json};
 use crate::lenient::{self, Part, Reading};
 use crate::submission::SubmitBody;
 use crate::{gang_submission, ownership, secret_uses, view};
@@ -38,9 +39,11 @@ pub(crate) async fn submit_batch(
     body: Body,
 ) -> Result<Response, ApiError> {
     let atomic = call.params.flag("atomic");
+    let bytes = read_body(&app, body, app.config.limits.batch_body).await?;
+    // Not before: who sends slowly would keep the others waiting.
     let _room = app.batches.acquire().await.map_err(|_| ApiError::shutting_down())?;
     let items = {
-        let bytes = read_body(body, app.config.limits.batch_body, app.config.body_timeout).await?;
+        let bytes = bytes;
         decode(&bytes, call.reading(), &app.config)?
     };
     if atomic {

@@ -15,8 +15,9 @@ use muster_store::{Answer, Command, JobFilter, Outcome, StoreExt};
 
 use super::listing::statuses_named;
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, json, read_body};
+use crate::extract::{Call, json};
 use crate::lenient::{self, lenient_object};
 use crate::ownership;
 
@@ -102,7 +103,7 @@ pub(crate) async fn change_many(
     body: Body,
 ) -> Result<Response, ApiError> {
     let verb = Verb::parse(&verb).ok_or_else(ApiError::page_not_found)?;
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let body: FilterBody = lenient::decode(&bytes, call.reading())?;
     let (dry_run, reason) = (body.dry_run.unwrap_or(false), body.reason.clone());
     let named = !body.ids.as_ref().is_none_or(Vec::is_empty);

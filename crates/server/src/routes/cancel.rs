@@ -9,8 +9,9 @@ use muster_protocol::CancelResult;
 use muster_store::{Command, Outcome, StoreExt};
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, JobPath, json, read_body};
+use crate::extract::{Call, JobPath, json};
 use crate::lenient::{self, lenient_object};
 use crate::submission::check_text;
 
@@ -37,7 +38,7 @@ pub(crate) async fn cancel_job(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given =
         if bytes.is_empty() { CancelBody::default() } else { lenient::decode(&bytes, call.reading())? };
     let message = call.params.filled("message").map(str::to_owned).or(given.message);

@@ -40,6 +40,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     let max = call.params.integer::<u32>("max")?;
     let wait = wait_param(&app, &call)?;
     let worker = ownership::claimer(&call.identity.principal, call.worker())?;
+    ownership::check_name(&app, &call.identity.principal, worker.as_ref()).await?;
     if let Some(worker) = &worker {
         check_text("worker_id", worker.as_str(), app.config.limits.name)?;
     }
@@ -58,6 +59,8 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
     let delivery = app.batcher.submit(commands).await?;
     let delivery = if delivery.has_jobs() || wait.is_zero() {
         Some(delivery)
+    } else if app.dispatcher.is_full() {
+        return Err(ApiError::too_many_long_polls(app.config.bounds.long_polls));
     } else {
         let waiting =
             Waiting { ask: Some(ask), worker, orders: false, prepared: Vec::new(), as_of: delivery.as_of };

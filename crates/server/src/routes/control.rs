@@ -10,9 +10,10 @@ use muster_protocol::{Job, JobEdit};
 use muster_store::{Command, Outcome};
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::conditions;
 use crate::error::ApiError;
-use crate::extract::{Call, JobPath, empty, json, read_body};
+use crate::extract::{Call, JobPath, empty, json};
 use crate::lenient::{self, lenient_object};
 use crate::submission::{ResourcesBody, check_text};
 use crate::view;
@@ -94,7 +95,7 @@ pub(crate) async fn edit_job(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let body: EditBody = lenient::decode(&bytes, call.reading())?;
     if body.max_retries.is_some_and(|attempts| !(1..=MAX_ATTEMPTS).contains(&attempts)) {
         let message = format!("max_retries must be from 1 to {MAX_ATTEMPTS}");

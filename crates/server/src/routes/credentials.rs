@@ -16,9 +16,10 @@ use super::rows::refused;
 use super::users::{name, queue_names, role};
 use crate::app::{App, Shared};
 use crate::bearer::{self, Fresh};
+use crate::body::read_body;
 use crate::clock::{from_wire, to_wire};
 use crate::error::ApiError;
-use crate::extract::{Call, WorkerPath, empty, json, read_body};
+use crate::extract::{Call, WorkerPath, empty, json};
 use crate::ids;
 use crate::lenient::{self, lenient_object};
 use crate::ownership::Owners;
@@ -174,7 +175,7 @@ pub(crate) async fn create_token(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: TokenBody = lenient::decode(&bytes, call.reading())?;
     let own = own_name(&call).map(str::to_owned);
     let Some(user) = given.user.filter(|user| !user.is_empty()).or(own) else {
@@ -254,7 +255,7 @@ pub(crate) async fn create_join_token(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: JoinTokenBody = lenient::decode(&bytes, call.reading())?;
     let uses = given.uses.unwrap_or(1);
     if !(1..=MOST_USES).contains(&uses) {
@@ -299,7 +300,7 @@ pub(crate) async fn revoke_key(
     )
 )]
 pub(crate) async fn join(State(app): State<Shared>, call: Call, body: Body) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: JoinBody = lenient::decode(&bytes, call.reading())?;
     let worker = given.worker_id.unwrap_or_default();
     if worker.is_empty() || worker.len() > app.config.limits.name || worker.contains('\0') {

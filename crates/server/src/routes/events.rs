@@ -22,6 +22,7 @@ use self::reader::Reader;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::extract::{Call, JobPath, json, with_type};
+use crate::metrics::Open;
 use crate::view;
 
 /// The most events of one job in one answer.
@@ -64,7 +65,7 @@ pub(crate) async fn job_events(
 pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
     let Ok(permit) = Arc::clone(&app.event_readers).try_acquire_owned() else {
         app.metrics.event_reader_refused();
-        return Err(ApiError::too_many_readers(app.config.max_event_readers));
+        return Err(ApiError::too_many_readers("events", app.config.bounds.event_readers));
     };
     let job = match call.params.filled("job_id") {
         Some(text) => Some(text.parse::<JobId>().map_err(|_| ApiError::job_not_found())?),
@@ -83,7 +84,8 @@ pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Resu
     let body = if call.is_head {
         Body::empty()
     } else {
-        Body::from_stream(live(Reader::new(app, job, after, newest), permit))
+        let open = Open::count(&app.metrics.bounds.event_readers);
+        Body::from_stream(live(Reader::new(app, job, after, newest), (permit, open)))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -14,14 +14,17 @@ use muster_protocol::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, LogAppended, LogMessage, LogRun, LogStream,
 };
 use muster_store::StoreExt;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, JobPath, json, read_body, with_type};
+use crate::extract::{Call, JobPath, json, with_type};
 use crate::logs::{
     Appended, Asked, Begin, Chunk, Cursor, Facts, Follow, Order, Reader, Selection, Served, Start, Tick, ask,
     live, parse_ticks, raw, serve,
 };
+use crate::metrics::Open;
 use crate::params::{self, Params};
 use crate::peers;
 
@@ -100,8 +103,10 @@ pub(crate) async fn append_log(
         [stream] => *stream,
         _ => return Err(wrong("stream", "stream must be stdout or stderr")),
     };
+    let received = read_body(&app, body, app.config.limits.body).await?;
+    // Not before: who sends slowly would keep the others waiting.
     let _room = app.logs.room().await.ok_or_else(ApiError::overloaded)?;
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = received.into_bytes();
     let end = u64::checked_add(offset, bytes.len() as u64);
     let end = end.ok_or_else(|| wrong("offset", "offset is too large"))?;
     let mut ticks = call.header(HEADER_LOG_TIMES).map(parse_ticks).unwrap_or_default();
@@ -213,7 +218,8 @@ pub(crate) async fn read_logs(
         }
     }
     if !call.is_head {
-        *response.body_mut() = Body::from_stream(raw(Follow::new(app, Reader::new(selection), follow)));
+        let seat = if follow { Some(seat(&app)?) } else { None };
+        *response.body_mut() = Body::from_stream(raw(Follow::new(app, Reader::new(selection), follow), seat));
     }
     Ok(response)
 }
@@ -319,7 +325,7 @@ pub(crate) async fn stream_logs(
     let body = if call.is_head {
         Body::empty()
     } else {
-        let seat = app.logs.seat().ok_or_else(ApiError::overloaded)?;
+        let seat = seat(&app)?;
         Body::from_stream(live(Follow::new(app, reader, follow), patience, seat))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
@@ -339,6 +345,13 @@ pub(crate) async fn log_runs(State(app): State<Shared>, JobPath(id): JobPath) ->
     let mut response = json(StatusCode::OK, &runs)?;
     app.peers.sign(&mut response);
     Ok(response)
+}
+
+/// A seat for a reader that stays.
+fn seat(app: &App) -> Result<(OwnedSemaphorePermit, Open), ApiError> {
+    let seat =
+        app.logs.seat().ok_or_else(|| ApiError::too_many_readers("output", app.config.bounds.log_readers))?;
+    Ok((seat, Open::count(&app.metrics.bounds.log_readers)))
 }
 
 async fn known(app: &App, id: JobId) -> Result<Job, ApiError> {

@@ -14,8 +14,9 @@ use super::bulk::{Order, Verb, matching, of_set};
 use super::control::message;
 use super::listing::limit;
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, SetPath, json, read_body};
+use crate::extract::{Call, SetPath, json};
 use crate::set_submission::{self as submission, Existing, mistakes, parameters};
 use crate::{ownership, secret_uses, view};
 
@@ -119,7 +120,7 @@ async fn jobs_of_step(app: &App, set: SetId, step: &str) -> Result<Vec<String>, 
 }
 
 async fn text(app: &App, body: Body) -> Result<String, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(app, body, app.config.limits.body).await?;
     String::from_utf8(bytes.to_vec())
         .map_err(|_| ApiError::bad_request("invalid_pipeline", "1:1: the file is not UTF-8 text"))
 }

@@ -12,8 +12,9 @@ use muster_store::{Command, Outcome, Query, QueueSettings, Reply, StoreExt};
 use serde_json::{Map, Value};
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, empty, json, read_body};
+use crate::extract::{Call, empty, json};
 use crate::lenient::Reading;
 use crate::submission::check_text;
 use crate::view::queues as view;
@@ -78,7 +79,7 @@ pub(crate) async fn put_queue(
     body: Body,
 ) -> Result<Response, ApiError> {
     check_text("name", &name, app.config.limits.name)?;
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let update = read_update(&bytes, call.reading())?;
     if name.is_empty() {
         return Err(ApiError::invalid_field("name", "a queue must have a name"));

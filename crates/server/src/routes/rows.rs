@@ -119,6 +119,7 @@ pub(crate) fn refused(denied: Denied) -> ApiError {
         Denied::Stranger(Unproven::OtherUser { .. }) => (StatusCode::FORBIDDEN, "other_user"),
         Denied::Stranger(Unproven::OwnerUnknown { .. }) => (StatusCode::FORBIDDEN, "unknown_user"),
         Denied::Never { .. } => (StatusCode::FORBIDDEN, "not_allowed"),
+        Denied::NoKey { .. } => (StatusCode::FORBIDDEN, "keyless_worker"),
         Denied::NotOwn { .. } => (StatusCode::FORBIDDEN, "not_own"),
     };
     ApiError::refused(status, code, denied.to_string())

@@ -15,10 +15,11 @@ use muster_protocol::{FleetKey, SecretRequest, SecretSummary};
 use muster_store::{Command, Outcome, SecretCommand, SecretOutcome, StoreExt};
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::clock::to_wire;
 use crate::config::Limits;
 use crate::error::ApiError;
-use crate::extract::{Call, empty, json, read_body};
+use crate::extract::{Call, empty, json};
 use crate::lenient::{self, lenient_object};
 use crate::secret_uses::check_name;
 use crate::submission::check_text;
@@ -184,7 +185,7 @@ pub(crate) async fn put_secret(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.batch_body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.batch_body).await?;
     let secret = lenient::decode::<SecretBody>(&bytes, call.reading())?.check(name, &app)?;
     may_change(&call.identity.principal, &secret)?;
     if let Some(present) = find(&app, &secret.name).await? {

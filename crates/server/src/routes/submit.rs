@@ -8,9 +8,10 @@ use muster_protocol::{GangSubmitted, HEADER_IDEMPOTENCY_KEY, Job, SubmitRequest}
 use muster_store::{Command, Outcome, StoreExt, Submit, Submitted};
 
 use crate::app::Shared;
+use crate::body::read_body;
 use crate::edge::RequestId;
 use crate::error::ApiError;
-use crate::extract::{Call, json, read_body};
+use crate::extract::{Call, json};
 use crate::submission::SubmitBody;
 use crate::{gang_submission, lenient, ownership, secret_uses, view};
 
@@ -28,7 +29,7 @@ pub(crate) async fn submit_job(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let mut request: SubmitBody = lenient::decode(&bytes, call.reading())?;
     if let Some(key) = call.header(HEADER_IDEMPOTENCY_KEY) {
         request.idempotency_key = Some(key.to_owned());

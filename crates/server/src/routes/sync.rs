@@ -18,10 +18,11 @@ use serde_json::Value;
 
 use crate::app::{App, Shared};
 use crate::batcher::Delivery;
+use crate::body::read_body;
 use crate::dispatcher::{Handed, Leased, Waiting};
 use crate::edge::RequestId;
 use crate::error::ApiError;
-use crate::extract::{Call, WorkerPath, json, read_body};
+use crate::extract::{Call, WorkerPath, json};
 use crate::lenient::{self, lenient_object};
 use crate::{secret_uses, view};
 
@@ -35,6 +36,8 @@ const MESSAGE_BYTES: usize = 4096;
 const OUTPUT_BYTES: usize = 64 * 1024;
 /// A request that claims waits for a lease divided by this at most.
 const CLAIM_SHARE: u32 = 4;
+/// How long a sync waits for nothing when too many others wait for work.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// After this time a worker says again what it has prepared.
 const SAY_AGAIN: Duration = Duration::from_millis(400);
 
@@ -173,7 +176,7 @@ pub(crate) async fn sync_worker(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let request: SyncBody = lenient::decode(&bytes, call.reading())?;
     drop(bytes);
     app.tokens.secret(&app).await?;
@@ -219,8 +222,14 @@ impl Exchange<'_> {
         }
         if may_wait && response.stop.is_empty() {
             let waiting = Waiting { ask, worker: Some(self.worker.clone()), orders, prepared, as_of };
-            let handed = self.app.dispatcher.park(waiting, wait).await;
-            self.hand_over(&mut response, handed)?;
+            if self.app.dispatcher.is_full() {
+                // What it said was heard, which a refusal would hide. It comes again after the pause.
+                self.app.metrics.bounds.refused("too_many_long_polls");
+                tokio::time::sleep(wait.min(FULL_PAUSE)).await;
+            } else {
+                let handed = self.app.dispatcher.park(waiting, wait).await;
+                self.hand_over(&mut response, handed)?;
+            }
         }
         secret_uses::attach(self.app, Some(self.worker), &mut response.jobs).await?;
         Ok(response)

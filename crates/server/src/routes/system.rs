@@ -101,6 +101,8 @@ fn space_in(directory: &Path) -> Option<u64> {
     responses((status = 200, description = "All metrics", content_type = "text/plain", body = String))
 )]
 pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
+    let free = app.bodies.available_permits();
+    app.metrics.bounds.body_bytes.set(app.config.bounds.body_memory.saturating_sub(free) as i64);
     let text = app.metrics.scrape(app.store.as_ref(), app.config.readiness_timeout).await;
     with_type("text/plain; version=0.0.4; charset=utf-8", StatusCode::OK, Body::from(text))
 }

@@ -13,9 +13,10 @@ use muster_store::{AccountOutcome, AccountVerb, StoreExt as _};
 use super::auth::hashed;
 use super::credentials::change;
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::clock::to_wire;
 use crate::error::{ApiError, hint};
-use crate::extract::{Call, empty, json, read_body};
+use crate::extract::{Call, empty, json};
 use crate::lenient::{self, lenient_object};
 use crate::oidc::MAX_SUBJECT;
 
@@ -113,7 +114,7 @@ pub(crate) async fn create_user(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: UserBody = lenient::decode(&bytes, call.reading())?;
     let queues = given.queues.map(|names| queue_names(names, app.config.limits.name)).transpose()?;
     let account = Account {
@@ -161,7 +162,7 @@ pub(crate) async fn change_user(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: UpdateBody = lenient::decode(&bytes, call.reading())?;
     let queues = given.queues.map(|names| queue_names(names, app.config.limits.name)).transpose()?;
     let all = given.all_queues == Some(true);

@@ -11,9 +11,10 @@ use muster_protocol::{Webhook, WebhookRequest, WebhookTest, WebhookUpdate};
 use muster_store::{Command, Outcome, StoreExt, WebhookCommand, WebhookOutcome, WebhookView};
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::config::Limits;
 use crate::error::ApiError;
-use crate::extract::{Call, empty, json, read_body};
+use crate::extract::{Call, empty, json};
 use crate::lenient::{self, lenient_object};
 use crate::submission::check_text;
 use crate::webhooks::{Parcel, check_url, test_payload};
@@ -123,7 +124,7 @@ pub(crate) async fn create_webhook(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let webhook = lenient::decode::<WebhookBody>(&bytes, call.reading())?.check(&app)?;
     let WebhookOutcome::Webhook(webhook) = change(&app, WebhookCommand::Create(webhook)).await? else {
         return Err(ApiError::internal());
@@ -172,7 +173,7 @@ pub(crate) async fn update_webhook(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     if let Some(paused) = lenient::decode::<UpdateBody>(&bytes, call.reading())?.paused {
         change(&app, WebhookCommand::Pause { id, paused }).await?;
         tracing::info!(hook = %id, request_id = %call.request_id, paused, "webhook changed");

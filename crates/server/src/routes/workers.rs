@@ -11,9 +11,10 @@ use muster_protocol::{RegisterRequest, Worker};
 use muster_store::{Command, Outcome, SecretCommand, StoreExt, WorkerUsage};
 
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::config::ServerConfig;
 use crate::error::ApiError;
-use crate::extract::{Call, WorkerPath, empty, json, read_body};
+use crate::extract::{Call, WorkerPath, empty, json};
 use crate::lenient::{self, lenient_object};
 use crate::ownership;
 use crate::placement_fields::{self, GpuBody};
@@ -107,11 +108,18 @@ pub(crate) async fn register(
     call: Call,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let mut request = lenient::decode::<RegisterBody>(&bytes, call.reading())?;
     let keys = check_keys(request.sealing_keys.take())?;
     let worker = request.check(&app.config)?;
     ownership::check_registration(&call.identity.principal, &worker)?;
+    ownership::check_name(&app, &call.identity.principal, Some(&worker.id)).await?;
+    if !call.identity.principal.is_known() && !keys.is_empty() {
+        // Users would seal their secrets to the key of anybody.
+        let message =
+            "sealing_keys: a worker without a key of its own gets no secrets; let it join with a join token";
+        return Err(ApiError::not_yours("sealing_keys", message.to_owned()));
+    }
     // First, so that a worker that is known has its keys known: a secret could not be sealed to it in between.
     announce(&app, &worker.id, keys).await?;
     let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {

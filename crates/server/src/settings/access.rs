@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::config::{Access, LoopbackUsers};
+use crate::config::{Access, LegacyWorkers, LoopbackUsers};
 use crate::gate::Origin;
 
 /// Names of the scheduler, pages that may use it, and who is trusted.
@@ -25,6 +25,11 @@ pub struct AccessArgs {
     /// the one who started it and root, any for all, none where a proxy stands in front of it. Others need an account
     #[arg(long, value_name = "USERS", env = "MUSTER_LOOPBACK", default_value = "same", value_parser = loopback)]
     pub loopback: LoopbackUsers,
+    /// Which workers may work without a key, as those of the original system do: loopback for those that may use everything
+    /// without a credential (--loopback, --insecure), none where every worker shows a key, any for everyone who reaches the
+    /// port, on the routes of workers only. Workers of the original system can show a key in their URL, as name:key@host
+    #[arg(long, value_name = "WHICH", env = "MUSTER_ALLOW_LEGACY_WORKERS", default_value = "loopback", value_parser = legacy_workers)]
+    pub allow_legacy_workers: LegacyWorkers,
     /// Listen beyond loopback and trust everyone who reaches the port: they can run commands on the workers without an
     /// account. The scheduler warns at every start
     #[arg(long, env = "MUSTER_INSECURE")]
@@ -36,6 +41,7 @@ impl AccessArgs {
         Access {
             loopback: self.loopback,
             insecure: self.insecure,
+            legacy_workers: self.allow_legacy_workers,
             hostnames: self.hostname.clone(),
             origins: self.allow_origin.clone(),
         }
@@ -48,6 +54,15 @@ fn loopback(text: &str) -> Result<LoopbackUsers, String> {
         "any" => Ok(LoopbackUsers::Any),
         "none" => Ok(LoopbackUsers::None),
         _ => Err("write same, any or none".to_owned()),
+    }
+}
+
+fn legacy_workers(text: &str) -> Result<LegacyWorkers, String> {
+    match text {
+        "loopback" => Ok(LegacyWorkers::Loopback),
+        "none" => Ok(LegacyWorkers::None),
+        "any" => Ok(LegacyWorkers::Any),
+        _ => Err("write loopback, none or any".to_owned()),
     }
 }
 

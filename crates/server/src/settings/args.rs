@@ -13,6 +13,7 @@ use muster_store::engine::{Policies, Policy};
 
 use super::access::AccessArgs;
 use super::oidc::OidcArgs;
+use super::bounds::BoundArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
 use super::tls::TlsArgs;
@@ -121,13 +122,13 @@ pub struct SchedulerArgs {
     /// How long open requests may take to finish at the end
     #[arg(long, value_name = "TIME", env = "MUSTER_DRAIN_TIMEOUT", default_value = "10s", value_parser = any_duration)]
     pub drain_timeout: Duration,
-    /// How long a client may take to send the head of a request
+    /// How long a client may take to send the head of a request, to shake hands, and to leave a connection idle
     #[arg(long, value_name = "TIME", env = "MUSTER_HEADER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub header_timeout: Duration,
     /// How long a client may take to send a body
     #[arg(long, value_name = "TIME", env = "MUSTER_BODY_TIMEOUT", default_value = "60s", value_parser = positive)]
     pub body_timeout: Duration,
-    /// How long a client may leave an answer unread
+    /// How long a client may take to read the next 64 KiB of an answer, or all that there is
     #[arg(long, value_name = "TIME", env = "MUSTER_WRITE_TIMEOUT", default_value = "60s", value_parser = positive)]
     pub write_timeout: Duration,
     /// Bytes in the body of a single request
@@ -165,6 +166,8 @@ pub struct SchedulerArgs {
     pub oidc: OidcArgs,
     #[command(flatten)]
     pub webhooks: WebhookArgs,
+    #[command(flatten)]
+    pub bounds: BoundArgs,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
     pub log_format: LogFormat,
@@ -243,6 +246,7 @@ impl SchedulerArgs {
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
+            bounds: self.bounds.config(),
             access: self.access.config(),
             tls: self.tls.config(),
             ca_file: self.tls.authorities(),

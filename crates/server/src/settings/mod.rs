@@ -5,6 +5,7 @@
 
 mod access;
 mod args;
+mod bounds;
 mod database;
 mod file;
 mod knobs;
@@ -17,6 +18,7 @@ mod webhooks;
 
 pub use access::AccessArgs;
 pub use args::SchedulerArgs;
+pub use bounds::BoundArgs;
 pub use file::{apply_file, matches};
 pub use knobs::Knob;
 pub use oidc::OidcArgs;
@@ -24,6 +26,7 @@ pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
 pub use tls::TlsArgs;
 pub use values::{
-    Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, StoreChoice, open_to_the_network,
+    Driver, ListenAddress, Mode, OPEN_TO_WORKERS, QueueNames, Retention, SizeLimit, StoreChoice,
+    open_to_the_network,
 };
 pub use webhooks::WebhookArgs;

@@ -121,6 +121,10 @@ pub fn open_to_the_network(address: SocketAddr) -> String {
     )
 }
 
+/// What to tell people about a scheduler that takes every caller for a worker.
+pub const OPEN_TO_WORKERS: &str = "--allow-legacy-workers any: everyone who reaches the port can act as a worker without a key. Such a \
+     worker gets jobs to run, with what they are given, and says how they ended; use a firewall, or give the workers keys";
+
 /// How long finished jobs are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention(pub Option<Duration>);

@@ -10,13 +10,14 @@ use futures::stream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::reader::Reader;
+use crate::metrics::Open;
 
 /// Pages that wait for a reader.
 const AHEAD: usize = 2;
 
 pub(super) fn live(
     reader: Reader,
-    permit: OwnedSemaphorePermit,
+    permit: (OwnedSemaphorePermit, Open),
 ) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     // One place more than pages wait, for the last word.
     let (sender, receiver) = mpsc::channel(AHEAD + 1);
