@@ -12,6 +12,7 @@
 mod api;
 mod browser;
 pub mod chaos;
+pub mod fuzz;
 mod gangs;
 mod http;
 mod login_provider;

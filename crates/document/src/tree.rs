@@ -65,6 +65,9 @@ fn explain(error: &ScanError, text: &str) -> String {
     if indentation.contains('\t') || error.info().contains("tab") {
         return "a tab cannot indent YAML; use blanks".to_owned();
     }
+    if error.info().contains("recursion limit") {
+        return "values lie in each other too deep".to_owned();
+    }
     let hint = if error.info().contains("mapping values") {
         "; a value with `: ` in it needs quotes"
     } else if error.info().contains("quoted scalar") {

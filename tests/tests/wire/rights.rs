@@ -342,6 +342,40 @@ fn every_cell_is_as_stated(kind: StoreKind) {
     assert!(wrong.is_empty(), "{} cells are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// A worker that shows no key, where the operator lets such workers work: nobody, but for what workers do.
+fn without_a_key(kind: StoreKind) {
+    let mut cluster = Cluster::start(kind);
+    cluster.scheduler.terminate();
+    cluster.scheduler.restart_with(settings("none").set("allow-legacy-workers", "any"));
+    let http = cluster.scheduler.http();
+    ask(&http, &[], "POST", "/workers/register", "{\"id\":\"old\",\"slots\":4}");
+    let owner = &cluster.shown[7];
+    ask(&http, owner, "POST", "/jobs", "{\"command\":\"true\",\"priority\":9}");
+    let held = text(&ask(&http, &[], "GET", "/jobs/next?worker_id=old", "")["id"]);
+    let mut wrong = Vec::new();
+    for (route, group, body) in ROUTES {
+        let (method, path) = route.split_once(' ').unwrap();
+        let target = cluster.target(path, group);
+        let own = target.replace(&cluster.job, &held).replace("/w1/", "/old/");
+        let (others, mine): (&[u16], &[u16]) = match *group {
+            // There is no key to be replaced.
+            _ if path == "/workers/{id}/key" => (&[403], &[401]),
+            "health" | "account" | "any worker" => (&[], &[]),
+            "own worker" | "report" | "save" => (&[403], &[]),
+            "logout" => continue,
+            _ => (&[401], &[401]),
+        };
+        for (target, expected) in [(target, others), (own, mine)] {
+            let status = status(&http, &[], method, &target, body);
+            let let_in = ![401, 403].contains(&status) && status < 500;
+            if if expected.is_empty() { !let_in } else { !expected.contains(&status) } {
+                wrong.push(format!("{method} {target}: {status}, {expected:?} was expected"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} cells are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 /// The list above has every route that the scheduler says it has.
 fn no_route_is_left_out(kind: StoreKind) {
     let scheduler = Scheduler::start(kind);
@@ -365,6 +399,11 @@ fn every_route_for_every_caller_sqlite() {
 #[test]
 fn every_route_for_every_caller_postgres() {
     every_cell_is_as_stated(StoreKind::Postgres);
+}
+
+#[test]
+fn every_route_for_a_worker_without_a_key() {
+    without_a_key(StoreKind::Sqlite);
 }
 
 #[test]
