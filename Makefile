@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up test soak soak-postgres chaos bench lint docs man report clean
+.PHONY: help up test soak soak-postgres chaos fuzz bench lint docs man report clean
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -32,6 +32,10 @@ chaos: compiler ## Kill and freeze everything under load: CHAOS (20m) at the mos
 	scripts/install-test-deps
 	cargo build --locked --workspace --bins
 	cargo run --locked --package muster-tests --example chaos -- --for $(or $(CHAOS),20m) --kills $(or $(KILLS),500) $(if $(SEED),--seed $(SEED))
+
+fuzz: compiler ## Send FUZZ (100000) made-up requests, of the SEED, to schedulers with and without accounts; tells broken promises
+	cargo build --locked --workspace --bins
+	cargo run --locked --package muster-tests --example fuzz -- --count $(or $(FUZZ),100000) $(if $(SEED),--seed $(SEED))
 
 soak-postgres: compiler ## Work of the database for a job over MINUTES (15); it must not grow
 	cargo run --locked --package muster-store-postgres --example postgres_soak -- $(or $(MINUTES),15)

@@ -29,7 +29,7 @@ use crate::wait::until;
 /// Clients that send at the same time.
 const CLIENTS: u64 = 4;
 /// Requests of one client after which there are new credentials.
-const RENEWED: usize = 250;
+const RENEWED: usize = 100;
 /// Findings beyond which a run ends.
 const ENOUGH: usize = 20;
 /// Codes of 503 that say which bound was reached, or who has what is asked for.

@@ -21,6 +21,7 @@ mod control;
 mod dependencies;
 mod disconnects;
 mod explaining;
+mod exposure;
 mod fencing;
 mod floods;
 mod following;
