@@ -16,8 +16,9 @@ use muster_store::{AccountOutcome, AccountVerb};
 use super::auth::{self, SESSION, issued};
 use super::credentials::change;
 use crate::app::{App, Shared};
+use crate::body::read_body;
 use crate::error::ApiError;
-use crate::extract::{Call, json, read_body, with_type};
+use crate::extract::{Call, json, with_type};
 use crate::lenient::{self, lenient_object};
 use crate::oidc::{
     self, Begun, CALLBACK, Carried as _, Device, LASTS, OidcError, Person, Progress, Provider,
@@ -189,7 +190,7 @@ pub(crate) async fn device_token(
     body: Body,
 ) -> Result<Response, ApiError> {
     let provider = provider(&app)?;
-    let bytes = read_body(body, app.config.limits.body, app.config.body_timeout).await?;
+    let bytes = read_body(&app, body, app.config.limits.body).await?;
     let given: DeviceBody = lenient::decode(&bytes, call.reading())?;
     let now = app.config.clock.now();
     let device = Device::open(secret(&app).await?, &given.handle.unwrap_or_default(), now);

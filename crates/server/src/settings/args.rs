@@ -12,8 +12,8 @@ use muster_planner::Scoring;
 use muster_store::engine::{Policies, Policy};
 
 use super::access::AccessArgs;
-use super::oidc::OidcArgs;
 use super::bounds::BoundArgs;
+use super::oidc::OidcArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
 use super::tls::TlsArgs;
