@@ -114,14 +114,12 @@ impl Server {
         let listener = bind(listen.into(), &config, store.as_ref()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
-        let logs = LogStore::open(&config.data_dir, config.limits.log_stream, config.bounds.log_readers)
-            .map_err(data_dir)?;
-        let logs = Arc::new(logs);
+        let logs = open_logs(&config).map_err(data_dir)?;
         let tls = Tls::open(&config, addr)?;
-        let trust = trust(&config)?;
-        let peers = Peers::open(&config.data_dir, advertised(&config, addr), &trust).map_err(data_dir)?;
-        let metrics = Arc::new(Metrics::new()?);
-        let hub = Arc::new(WakeHub::new());
+        let (url, trust) = (advertised(&config, addr), trust(&config)?);
+        let peers = Peers::open(&config.data_dir, url, &trust).map_err(data_dir)?;
+        let archive = open_archive(&config)?;
+        let (metrics, hub) = (Arc::new(Metrics::new()?), Arc::new(WakeHub::new()));
         let health = Arc::new(StoreHealth::new(config.clock.clone()));
         let store = GuardedStore::wrap(store, &health);
         ask_the_time(store.as_ref(), &config.clock, &health).await;
@@ -233,6 +231,10 @@ fn advertised(config: &ServerConfig, addr: Option<SocketAddr>) -> Option<String>
         }
         Some(format!("{scheme}://{addr}"))
     })
+}
+
+fn open_logs(config: &ServerConfig) -> std::io::Result<Arc<LogStore>> {
+    LogStore::open(&config.data_dir, config.limits.log_stream, config.bounds.log_readers).map(Arc::new)
 }
 
 fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {

@@ -138,7 +138,9 @@ fn no_process_shows_what_belongs_to_another() {
         ("join token", &join),
         ("key", &key),
     ];
-    all.iter().for_each(|process| shows_nothing_of(process, &secrets));
+    for process in &all {
+        shows_nothing_of(process, &secrets);
+    }
     assert!(all.iter().any(|seen| seen.shown.contains(OWN)), "the job itself has what it was given");
     let of =
         |length: &str| all.iter().filter(|seen| sleeps(seen, length)).flat_map(tokens).collect::<Vec<_>>();
