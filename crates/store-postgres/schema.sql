@@ -135,7 +135,9 @@ CREATE TABLE events (
     at bigint NOT NULL,
     job bigint,
     worker_id text COLLATE "C",
-    kind text COLLATE "C" NOT NULL
+    kind text COLLATE "C" NOT NULL,
+    -- Who caused it, where the event itself does not say so.
+    caused_by text COLLATE "C"
 );
 CREATE INDEX events_by_job ON events (job, seq) WHERE job IS NOT NULL;
 

@@ -142,7 +142,9 @@ CREATE TABLE events (
     at INTEGER NOT NULL,
     job INTEGER,
     worker_id TEXT,
-    kind TEXT NOT NULL
+    kind TEXT NOT NULL,
+    -- Who caused it, where the event itself does not say so.
+    caused_by TEXT
 ) STRICT;
 CREATE INDEX events_by_job ON events (job) WHERE job IS NOT NULL;
 

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Principal, UserRole};
+use crate::by;
 use crate::ids::{CredentialId, QueueName, WorkerId};
 use crate::time::Timestamp;
 use crate::webhook::Secret;
@@ -228,6 +229,11 @@ fn user(
 pub fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
     !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(fits)
+}
+
+/// Whether a text can be the name of a user: one of those that stand for others in events cannot.
+pub fn is_user_name(text: &str) -> bool {
+    is_name(text) && !by::RESERVED.contains(&text)
 }
 
 /// One line of the audit log: who did what.

@@ -62,6 +62,7 @@ fn a_credential_ends_with_its_time_its_account_and_its_uses() {
 #[test]
 fn names_read_the_same_everywhere() {
     assert!(is_name("ann.b-c_d@example.org") && is_name("A1"));
+    assert!(is_user_name("ann") && !is_user_name("scheduler") && !is_user_name("a b"));
     for wrong in ["", "a b", "a/b", "ä", "a\n", "a:b", &"x".repeat(MAX_NAME + 1)] {
         assert!(!is_name(wrong), "{wrong:?}");
     }

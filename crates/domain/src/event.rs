@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::by::By;
 use crate::ids::{JobId, Lease, WorkerId};
 use crate::job::Exit;
 use crate::kept_room::Unit;
@@ -225,15 +226,40 @@ pub struct Event {
     pub at: Timestamp,
     pub job: Option<JobId>,
     pub worker: Option<WorkerId>,
+    /// Who caused it, where the event does not say so already; see [`Event::by`].
+    pub noted_by: Option<By>,
     pub kind: EventKind,
 }
 
 impl Event {
     pub const fn of_job(job: JobId, at: Timestamp, kind: EventKind) -> Self {
-        Self { seq: 0, at, job: Some(job), worker: None, kind }
+        Self { seq: 0, at, job: Some(job), worker: None, noted_by: None, kind }
     }
 
     pub const fn of_worker(worker: WorkerId, at: Timestamp, kind: EventKind) -> Self {
-        Self { seq: 0, at, job: None, worker: Some(worker), kind }
+        Self { seq: 0, at, job: None, worker: Some(worker), noted_by: None, kind }
+    }
+
+    /// Of the cluster as a whole.
+    pub const fn of_all(at: Timestamp, kind: EventKind) -> Self {
+        Self { seq: 0, at, job: None, worker: None, noted_by: None, kind }
+    }
+
+    /// Who caused it; `None` of events from before that was written down.
+    pub fn by(&self) -> Option<By> {
+        match &self.kind {
+            EventKind::Claimed { worker, .. } => Some(By::Worker(worker.clone())),
+            EventKind::WorkerRegistered => Some(By::Worker(self.worker.clone())),
+            _ => self.noted_by.clone(),
+        }
+    }
+
+    /// Notes who caused it, unless the event itself says so.
+    #[must_use]
+    pub fn caused_by(self, by: Option<By>) -> Self {
+        match self.kind {
+            EventKind::Claimed { .. } | EventKind::WorkerRegistered => self,
+            _ => Self { noted_by: by, ..self },
+        }
     }
 }

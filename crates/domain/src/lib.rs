@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod amounts;
+pub mod by;
 pub mod dependency;
 pub mod devices;
 pub mod edit;
@@ -48,6 +49,7 @@ pub use account::{
     Account, AccountChange, Actor, Bearer, Credential, Deed, LoginMethod, OidcSubject, Worthless,
 };
 pub use amounts::{Amounts, Quantity};
+pub use by::By;
 pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};
 pub use event::{Event, EventKind, RequeueCause};

@@ -32,6 +32,10 @@ pub struct Event {
     pub job_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
+    /// Who caused it: `ann`, `ann (token ci)`, `worker w1`, `scheduler`, or `local` for the user of the machine. Events of older
+    /// versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Value>)]
     pub data: EventData,

@@ -1,7 +1,7 @@
 //! The first admin, made on the store itself: nobody can ask a scheduler for it before there is one.
 
 use muster_domain::access::UserRole;
-use muster_domain::account::{MAX_NAME, is_name};
+use muster_domain::account::{MAX_NAME, is_user_name};
 use muster_domain::{Account, Actor};
 use muster_store::{AccountCommand, AccountVerb, Command, Store, StoreExt as _};
 
@@ -14,9 +14,10 @@ pub async fn create_admin(
     name: &str,
     password: Option<String>,
 ) -> Result<Option<String>, String> {
-    if !is_name(name) {
+    if !is_user_name(name) {
         return Err(format!(
-            "{name:?} cannot be a name: write 1 to {MAX_NAME} letters, digits or any of . - _ @"
+            "{name:?} cannot be a name: write 1 to {MAX_NAME} letters, digits or any of . - _ @, and no word that \
+             stands for others, such as scheduler"
         ));
     }
     let made_up = password.is_none().then(ids::password);

@@ -42,7 +42,7 @@ struct Unit {
 
 impl Unit {
     fn weight(&self) -> usize {
-        let weigh = |command: &Command| match command {
+        let weigh = |command: &Command| match command.bare() {
             Command::Submit(submit) => submit.jobs.len().max(1),
             _ => 1,
         };
@@ -349,7 +349,7 @@ impl Committer {
         for unit in units {
             let mine: Vec<Answer> = answers.by_ref().take(unit.commands.len()).collect();
             for (command, answer) in unit.commands.iter().zip(&mine) {
-                if let (Command::Delete { job }, Ok(Outcome::Deleted)) = (command, answer) {
+                if let (Command::Delete { job }, Ok(Outcome::Deleted)) = (command.bare(), answer) {
                     parts.ended.deleted(*job);
                 }
             }

@@ -10,8 +10,9 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_domain::access::Principal;
-use muster_domain::{Caller, GangId, JobId, Lease, SetId, WorkerId};
+use muster_domain::{Actor, Caller, GangId, JobId, Lease, SetId, WorkerId};
 use muster_protocol::HEADER_LENIENT;
+use muster_store::{Attributed, Command};
 use serde::Serialize;
 
 use crate::app::Shared;
@@ -62,6 +63,31 @@ impl Call {
     pub(crate) fn caller(&self) -> Result<Caller, ApiError> {
         let caller = params::caller(&self.params, &self.headers)?;
         Ok(Caller { lease: caller.lease.or(self.path_lease), ..caller })
+    }
+
+    /// A command whose events name the caller.
+    pub(crate) fn attributed(&self, command: Command) -> Command {
+        match self.identity.by() {
+            Some(by) => command.caused_by(by),
+            None => command,
+        }
+    }
+
+    /// A command that leaves a line in the audit log as well.
+    pub(crate) fn audited(&self, command: Command) -> Command {
+        match self.identity.by() {
+            Some(by) => Command::Attributed(Box::new(Attributed { by, actor: Some(self.actor()), command })),
+            None => command,
+        }
+    }
+
+    /// The caller in the audit log.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor {
+            address: self.peer.map(|peer| peer.ip().to_canonical().to_string()),
+            request: Some(self.request_id.to_string()),
+            ..self.identity.actor()
+        }
     }
 
     /// How unknown fields of the body are taken.

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 use muster_domain::access::Principal;
-use muster_domain::{Actor, LoginMethod, Span, Timestamp, WorkerId};
+use muster_domain::{Actor, Bearer, By, Credential, LoginMethod, Span, Timestamp, WorkerId};
 use muster_protocol::HEADER_JOB_TOKEN;
 use muster_store::{AccountCommand, AccountVerb, Command, KnownCredential, StoreExt as _};
 
@@ -47,11 +47,30 @@ pub(crate) struct Shown {
     pub(crate) digest: String,
     /// How its user has logged in, where it is a session.
     pub(crate) method: Option<LoginMethod>,
+    /// It is a token, which one user may have many of.
+    pub(crate) is_token: bool,
 }
 
 impl Identity {
     pub(crate) fn by_connection(principal: Principal) -> Self {
         Self { principal, credential: None }
+    }
+
+    /// The caller in the events that it causes; `None` where it can cause none.
+    pub(crate) fn by(&self) -> Option<By> {
+        match &self.principal {
+            Principal::Local => Some(By::Local),
+            Principal::User { name, .. } => {
+                let token = self.credential.as_ref().filter(|shown| shown.is_token);
+                Some(By::User {
+                    name: name.as_str().into(),
+                    token: token.map(|shown| shown.name.as_str().into()),
+                })
+            }
+            Principal::Worker { id, .. } => Some(By::Worker(Some(id.clone()))),
+            Principal::Keyless(_) => Some(By::Worker(None)),
+            Principal::Stranger(_) | Principal::Job(_) | Principal::Joiner => None,
+        }
     }
 
     /// The caller in the trail.
@@ -169,9 +188,10 @@ async fn shown(app: &Shared, text: &str) -> Result<Identity, ApiError> {
     let now = app.config.clock.now();
     let principal = known.credential.principal(known.account.as_ref(), now);
     let principal = principal.map_err(|cause| worthless(&cause.to_string()))?;
-    let (name, method) = (known.credential.name.clone(), known.credential.bearer.method());
+    let Credential { name, bearer, .. } = &known.credential;
+    let (name, method, is_token) = (name.clone(), bearer.method(), matches!(bearer, Bearer::Token { .. }));
     app.credentials.note_use(app, &digest, known.credential.used_at, now);
-    Ok(Identity { principal, credential: Some(Shown { name, digest, method }) })
+    Ok(Identity { principal, credential: Some(Shown { name, digest, method, is_token }) })
 }
 
 fn worthless(cause: &str) -> ApiError {

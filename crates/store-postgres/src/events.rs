@@ -21,14 +21,15 @@ use crate::tx::{Done, PostgresTx, Target};
 /// The last number drawn, also when none was.
 const LAST_DRAWN: &str = "CASE WHEN is_called THEN last_value ELSE last_value - 1 END";
 
-const COLUMNS: &str = "SELECT events.seq, events.at, jobs.id, events.worker_id, events.kind FROM events";
+const COLUMNS: &str =
+    "SELECT events.seq, events.at, jobs.id, events.worker_id, events.kind, events.caused_by FROM events";
 
 const DRAW: &str = "SELECT array_agg(nextval('events_seq_seq')) FROM generate_series(1, $1::bigint)";
 
-const INSERT: Target<5> = Target {
+const INSERT: Target<6> = Target {
     operation: "append events",
-    sql: "COPY events (seq, at, job, worker_id, kind) FROM STDIN BINARY",
-    types: [Type::INT8, Type::INT8, Type::INT8, Type::TEXT, Type::TEXT],
+    sql: "COPY events (seq, at, job, worker_id, kind, caused_by) FROM STDIN BINARY",
+    types: [Type::INT8, Type::INT8, Type::INT8, Type::TEXT, Type::TEXT, Type::TEXT],
 };
 
 /// An event in the forms that columns take.
@@ -38,11 +39,12 @@ struct NewRow<'e> {
     job: Option<i64>,
     worker: Option<Cow<'e, str>>,
     kind: String,
+    by: Option<String>,
 }
 
 impl NewRow<'_> {
-    fn fields(&self) -> [&(dyn ToSql + Sync); 5] {
-        [&self.seq, &self.at, &self.job, &self.worker, &self.kind]
+    fn fields(&self) -> [&(dyn ToSql + Sync); 6] {
+        [&self.seq, &self.at, &self.job, &self.worker, &self.kind, &self.by]
     }
 }
 
@@ -66,6 +68,7 @@ impl PostgresTx {
                 job: event.job.map(|id| self.seq(id)).transpose()?,
                 worker: event.worker.as_ref().map(|worker| storable(worker.as_str())),
                 kind: to_json(&event.kind)?,
+                by: event.noted_by.as_ref().map(|by| storable(&by.to_string()).into_owned()),
             });
         }
         self.copy(&INSERT, &rows, NewRow::fields).await

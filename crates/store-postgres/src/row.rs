@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use muster_domain::{
-    Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
+    By, Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
     WorkerStatus,
 };
 use muster_store::StoreError;
@@ -189,6 +189,7 @@ pub(crate) fn read_event(row: &Row) -> Result<Event, StoreError> {
         at: Timestamp::from_micros(row.try_get(1).map_err(&fail)?),
         job: row.try_get::<_, Option<Uuid>>(2).map_err(&fail)?.map(JobId::from_uuid),
         worker: row.try_get::<_, Option<String>>(3).map_err(&fail)?.map(WorkerId::new),
+        noted_by: row.try_get::<_, Option<String>>(5).map_err(&fail)?.as_deref().and_then(By::parse),
         kind: from_json::<EventKind>(&kind, &format!("event {seq}"))?,
     })
 }

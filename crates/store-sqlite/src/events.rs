@@ -11,13 +11,15 @@ use crate::tx::{Done, SqliteTx};
 impl SqliteTx<'_> {
     pub(crate) fn insert_events(&mut self, events: &mut [Event]) -> Done<()> {
         let first = self.number_events(events.len())?;
-        let sql = "INSERT INTO events (seq, at, job, worker_id, kind) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql =
+            "INSERT INTO events (seq, at, job, worker_id, kind, caused_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let mut statement = self.statement("append events", sql)?;
         for (seq, event) in (first..).zip(events) {
             let job = event.job.map(|id| self.seq(id)).transpose()?;
             let worker = event.worker.as_ref().map(WorkerId::as_str);
             let kind = to_json(&event.kind)?;
-            let inserted = statement.execute(params![seq, event.at.as_micros(), job, worker, kind]);
+            let by = event.noted_by.as_ref().map(ToString::to_string);
+            let inserted = statement.execute(params![seq, event.at.as_micros(), job, worker, kind, by]);
             inserted.map_err(during("append events"))?;
             event.seq = seq as u64;
         }
@@ -27,7 +29,7 @@ impl SqliteTx<'_> {
     pub(crate) fn select_events(&mut self, filter: &EventFilter) -> Done<Vec<Event>> {
         let after = i64::try_from(filter.after).unwrap_or(i64::MAX);
         let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-        let columns = "SELECT events.seq, events.at, jobs.id, events.worker_id, events.kind FROM events";
+        let columns = "SELECT events.seq, events.at, jobs.id, events.worker_id, events.kind, events.caused_by FROM events";
         let Some(job) = filter.job else {
             let sql = format!(
                 "{columns} LEFT JOIN jobs ON jobs.seq = events.job WHERE events.seq > ?1 \

@@ -3,7 +3,7 @@
 //! Guarantee: what is written here is read back equal.
 
 use muster_domain::{
-    Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
+    By, Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
     WorkerStatus,
 };
 use muster_store::StoreError;
@@ -359,6 +359,7 @@ pub(crate) fn read_event(row: &Row<'_>) -> Result<Event, StoreError> {
         at: Timestamp::from_micros(row.get(1).map_err(&fail)?),
         job: job.map(|bytes| JobId::from_uuid(Uuid::from_bytes(bytes))),
         worker: row.get::<_, Option<String>>(3).map_err(&fail)?.map(WorkerId::new),
+        noted_by: row.get::<_, Option<String>>(5).map_err(&fail)?.as_deref().and_then(By::parse),
         kind: from_json::<EventKind>(&kind, &format!("event {seq}"))?,
     })
 }

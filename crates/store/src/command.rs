@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{
-    Amounts, Bid, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member, Queue,
-    QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Terms, Timestamp, Worker,
-    WorkerId,
+    Actor, Amounts, Bid, By, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member,
+    Queue, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Terms, Timestamp,
+    Worker, WorkerId,
 };
 
 use muster_planner::policy::{Allowances, Cause};
@@ -359,6 +359,8 @@ pub enum Command {
         leader: LeaderTerm,
         pass: Box<Command>,
     },
+    /// What somebody asked for who is to be named in the events, and in the audit log where it leaves a line.
+    Attributed(Box<Attributed>),
     /// The secret that all schedulers on this store share; the proposal becomes it when there is none.
     Secret {
         proposal: Arc<str>,
@@ -378,13 +380,29 @@ impl Command {
         Self::Led { leader, pass: Box::new(self) }
     }
 
+    /// The command of a caller, with its name.
+    #[must_use]
+    pub fn caused_by(self, by: By) -> Self {
+        Self::Attributed(Box::new(Attributed { by, actor: None, command: self }))
+    }
+
     /// What is to be done, whoever asks for it.
     pub fn bare(&self) -> &Self {
         match self {
+            Self::Attributed(attributed) => attributed.command.bare(),
             Self::Led { pass, .. } => pass.bare(),
             command => command,
         }
     }
+}
+
+/// A command and who wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributed {
+    pub by: By,
+    /// For the audit log; `None` writes nothing there.
+    pub actor: Option<Actor>,
+    pub command: Command,
 }
 
 /// A job that was taken in, or the earlier one that its idempotency key names.

@@ -110,5 +110,9 @@ pub(crate) fn audit_line(line: &AuditEntry, screen: Screen) -> String {
         // Writing to a string cannot fail.
         let _ = write!(text, "  from {}", printable(address));
     }
+    if let Some(request) = &line.request_id {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "  request {}", printable(request));
+    }
     text.trim_end().to_owned()
 }

@@ -91,7 +91,10 @@ fn details(event: &Event) -> String {
         }
         _ => vec![Some(as_it_is(event))],
     };
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    // The worker of a claim is named already.
+    let by = event.by.as_ref().filter(|_| event.kind != "claimed");
+    let by = by.map(|by| format!("by {}", printable(by)));
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).chain(by).collect::<Vec<_>>().join(" ")
 }
 
 /// How an attempt ended that was not the last: `attempt 1 failed (exit code 4)`.
@@ -182,10 +185,11 @@ mod tests {
     fn events() -> Vec<Event> {
         serde_json::from_str(
             r#"[{"id":1,"at":"2026-05-05T08:33:00Z","type":"submitted","job_id":"job-1","data":{"blocked":true}},
-                {"id":2,"at":"2026-05-05T08:33:00.012Z","type":"claimed","job_id":"job-1","worker_id":"w1",
+                {"id":2,"at":"2026-05-05T08:33:00.012Z","type":"claimed","job_id":"job-1","worker_id":"w1","by":"worker w1",
                  "data":{"attempt":1,"lease":1}},
                 {"id":3,"at":"2026-05-05T08:33:02Z","type":"failed","job_id":"job-1",
                  "data":{"attempt":1,"exit_code":3,"reason":"exit code 3"}},
+                {"id":5,"at":"2026-05-05T08:33:02Z","type":"retry_requested","by":"ann (token ci)"},
                 {"id":4,"at":"2026-05-05T08:33:02Z","type":"moved","worker_id":"w1","data":{"to":{"a":"b c"},"n":1}}]"#,
         )
         .unwrap()
@@ -201,6 +205,7 @@ mod tests {
 08:33:00.000    +0.000s  submitted         waits for others
 08:33:00.012    +0.012s  claimed           attempt 1 on w1
 08:33:02.000      +2.0s  failed            attempt 1: exit code 3
+08:33:02.000      +2.0s  retry_requested   by ann (token ci)
 08:33:02.000      +2.0s  moved             worker=w1 n=1 to.a=\"b c\"";
         assert_eq!(timeline(&events(), screen(None)), expected);
     }

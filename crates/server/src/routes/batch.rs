@@ -61,7 +61,7 @@ pub(crate) async fn submit_batch(
     if asked > 0 {
         secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
         app.admission.admit(app.store.as_ref(), &jobs).await?;
-        let command = Command::Submit(Submit { jobs, atomic, set: None });
+        let command = call.attributed(Command::Submit(Submit { jobs, atomic, set: None }));
         let Outcome::Submitted(outcomes) = app.batcher.submit_one(command).await? else {
             return Err(ApiError::internal());
         };

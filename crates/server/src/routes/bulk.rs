@@ -113,7 +113,7 @@ pub(crate) async fn change_many(
             body.ids.unwrap_or_default().iter().map(|text| text.parse()).collect::<Result<Vec<JobId>, _>>();
         let ids = ids.map_err(|error| ApiError::invalid_field("ids", error.to_string()))?;
         let (ids, others) = ownership::changeable(&app, &call.identity.principal, ids).await?;
-        let mut result = order.carry_out(&app, ids).await?;
+        let mut result = order.carry_out(&app, &call, ids).await?;
         let refused = others.into_iter().take(MOST_REFUSALS);
         result.refused.extend(refused.map(|(id, denied)| (id.to_string(), denied.to_string())));
         result
@@ -122,7 +122,7 @@ pub(crate) async fn change_many(
         let ids = matching(&app, verb, filter).await?;
         // What others have is not meant.
         let (ids, _) = ownership::changeable(&app, &call.identity.principal, ids).await?;
-        let result = order.carry_out(&app, ids).await?;
+        let result = order.carry_out(&app, &call, ids).await?;
         if verb == Verb::Delete { gone_together(result) } else { result }
     };
     json(StatusCode::OK, &result)
@@ -188,7 +188,12 @@ pub(super) struct Order {
 
 impl Order {
     /// Does it, or says what it would do.
-    pub(super) async fn carry_out(&self, app: &App, ids: Vec<JobId>) -> Result<BulkResult, ApiError> {
+    pub(super) async fn carry_out(
+        &self,
+        app: &App,
+        call: &Call,
+        ids: Vec<JobId>,
+    ) -> Result<BulkResult, ApiError> {
         if self.dry_run {
             return self.preview(app, ids).await;
         }
@@ -197,7 +202,7 @@ impl Order {
         // A job that ended with an ancestor is retried after it; so what is refused for that is tried again
         // for as long as others get on.
         loop {
-            let refused = self.pass(app, left, &mut ledger).await?;
+            let refused = self.pass(app, call, left, &mut ledger).await?;
             let again: Vec<JobId> = match self.verb {
                 Verb::Retry if refused.progress => refused.ended_by_ancestor,
                 _ => return Ok(ledger.result()),
@@ -222,10 +227,17 @@ impl Order {
         Ok(result)
     }
 
-    async fn pass(&self, app: &App, ids: Vec<JobId>, ledger: &mut Ledger) -> Result<Refused, ApiError> {
+    async fn pass(
+        &self,
+        app: &App,
+        call: &Call,
+        ids: Vec<JobId>,
+        ledger: &mut Ledger,
+    ) -> Result<Refused, ApiError> {
         let mut refused = Refused::default();
         for piece in ids.chunks(PIECE) {
-            let commands = piece.iter().map(|id| self.verb.command(*id, self.reason.as_ref())).collect();
+            let command = |id: &JobId| call.attributed(self.verb.command(*id, self.reason.as_ref()));
+            let commands = piece.iter().map(command).collect();
             let answers = app.batcher.submit(commands).await?;
             for (id, answer) in piece.iter().zip(answers.take()) {
                 refused.progress |= ledger.note(*id, answer, &mut refused.ended_by_ancestor);

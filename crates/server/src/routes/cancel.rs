@@ -48,7 +48,7 @@ pub(crate) async fn cancel_job(
     if call.params.flag("dry_run") {
         return preview(&app, id).await;
     }
-    let command = Command::Cancel { job: id, message };
+    let command = call.attributed(Command::Cancel { job: id, message });
     let Outcome::Cancelled { cancelled, stopping } = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };

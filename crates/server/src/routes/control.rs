@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use muster_domain::Edit;
 use muster_domain::limits::MAX_ATTEMPTS;
-use muster_domain::{Edit, JobId};
 use muster_protocol::{Job, JobEdit};
 use muster_store::{Command, Outcome};
 
@@ -31,8 +31,8 @@ lenient_object! {
     }
 }
 
-async fn change(app: &App, command: Command) -> Result<Response, ApiError> {
-    match app.batcher.submit_one(command).await? {
+async fn change(app: &App, call: &Call, command: Command) -> Result<Response, ApiError> {
+    match app.batcher.submit_one(call.attributed(command)).await? {
         Outcome::Changed { job, .. } => json(StatusCode::OK, &view::job(&job, None)),
         _ => Err(ApiError::internal()),
     }
@@ -57,7 +57,7 @@ pub(crate) async fn hold_job(
     JobPath(job): JobPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    change(&app, Command::Hold { job, message: message(&call)? }).await
+    change(&app, &call, Command::Hold { job, message: message(&call)? }).await
 }
 
 /// Lets a held job go on. (`/release` is a worker handing a job back.)
@@ -68,8 +68,9 @@ pub(crate) async fn hold_job(
 pub(crate) async fn unhold_job(
     State(app): State<Shared>,
     JobPath(job): JobPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
-    change(&app, Command::Release { job }).await
+    change(&app, &call, Command::Release { job }).await
 }
 
 /// Runs a job again that failed or was cancelled; those that ended because of it wait for it again.
@@ -80,8 +81,9 @@ pub(crate) async fn unhold_job(
 pub(crate) async fn retry_job(
     State(app): State<Shared>,
     JobPath(job): JobPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
-    change(&app, Command::Retry { job }).await
+    change(&app, &call, Command::Retry { job }).await
 }
 
 /// Changes a job that waits: its priority, what it needs, its attempts or its timeout.
@@ -110,7 +112,7 @@ pub(crate) async fn edit_job(
             given => Some(conditions::seconds("timeout_seconds", given)?),
         },
     };
-    change(&app, Command::Edit { job, edit }).await
+    change(&app, &call, Command::Edit { job, edit }).await
 }
 
 /// Removes a job that has ended, with its history and its output.
@@ -121,14 +123,11 @@ pub(crate) async fn edit_job(
 pub(crate) async fn delete_job(
     State(app): State<Shared>,
     JobPath(job): JobPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
-    delete(&app, job).await?;
-    Ok(empty(StatusCode::NO_CONTENT))
-}
-
-pub(super) async fn delete(app: &App, job: JobId) -> Result<(), ApiError> {
-    let Outcome::Deleted = app.batcher.submit_one(Command::Delete { job }).await? else {
+    let command = call.attributed(Command::Delete { job });
+    let Outcome::Deleted = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };
-    Ok(())
+    Ok(empty(StatusCode::NO_CONTENT))
 }

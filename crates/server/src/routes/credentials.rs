@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use muster_domain::access::{Action, Principal};
-use muster_domain::{Actor, Bearer, Credential, CredentialId, Span, WorkerId};
+use muster_domain::{Bearer, Credential, CredentialId, Span, WorkerId};
 use muster_protocol::{AuditEntry, Credential as Shown, Issued, JoinRequest, JoinTokenRequest, TokenRequest};
 use muster_store::{
     AccountCommand, AccountOutcome, AccountVerb, AuditFilter, Command, Outcome, StoreExt as _,
@@ -64,12 +64,7 @@ lenient_object! {
 
 /// Carries out a change; the line that it leaves says who wanted it.
 pub(super) async fn change(app: &App, call: &Call, verb: AccountVerb) -> Result<AccountOutcome, ApiError> {
-    let by = Actor {
-        address: call.peer.map(|peer| peer.ip().to_canonical().to_string()),
-        request: Some(call.request_id.to_string()),
-        ..call.identity.actor()
-    };
-    let command = Command::Account(Box::new(AccountCommand { by, verb }));
+    let command = Command::Account(Box::new(AccountCommand { by: call.actor(), verb }));
     let outcome = app.batcher.submit_one(command).await?;
     app.credentials.forget();
     match outcome {

@@ -34,9 +34,9 @@ fn choice(params: &Params) -> Result<LetterChoice, ApiError> {
     Ok(LetterChoice { hook: webhook(params)?, letters })
 }
 
-async fn change(app: &App, command: WebhookCommand) -> Result<Response, ApiError> {
+async fn change(app: &App, call: &Call, command: WebhookCommand) -> Result<Response, ApiError> {
     let Outcome::Webhook(WebhookOutcome::Letters(count)) =
-        app.batcher.submit_one(Command::Webhook(command)).await?
+        app.batcher.submit_one(call.audited(Command::Webhook(command))).await?
     else {
         return Err(ApiError::internal());
     };
@@ -86,7 +86,7 @@ pub(crate) async fn list_dead_letters(State(app): State<Shared>, call: Call) -> 
     )
 )]
 pub(crate) async fn retry_dead_letters(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
-    change(&app, WebhookCommand::Retry(choice(&call.params)?)).await
+    change(&app, &call, WebhookCommand::Retry(choice(&call.params)?)).await
 }
 
 /// Removes dead letters: those named, those of a webhook, or all.
@@ -108,5 +108,5 @@ pub(crate) async fn delete_dead_letters(State(app): State<Shared>, call: Call) -
         let message = "say which dead letters to remove: webhook_id, id, or all=true";
         return Err(ApiError::bad_request("choice_required", message));
     }
-    change(&app, WebhookCommand::Forget(choice)).await
+    change(&app, &call, WebhookCommand::Forget(choice)).await
 }

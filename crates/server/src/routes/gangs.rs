@@ -43,8 +43,8 @@ async fn shown(app: &App, id: GangId) -> Result<Response, ApiError> {
     json(StatusCode::OK, &views.iter().map(show).collect::<Vec<Job>>())
 }
 
-async fn change(app: &App, id: GangId, command: Command) -> Result<Response, ApiError> {
-    match app.batcher.submit_one(command).await? {
+async fn change(app: &App, call: &Call, id: GangId, command: Command) -> Result<Response, ApiError> {
+    match app.batcher.submit_one(call.attributed(command)).await? {
         Outcome::Changed { .. } => shown(app, id).await,
         _ => Err(ApiError::internal()),
     }
@@ -119,6 +119,7 @@ pub(crate) async fn cancel_gang(
     call: Call,
 ) -> Result<Response, ApiError> {
     let command = Command::Cancel { job: handle(&app, id).await?, message: message(&call)? };
+    let command = call.attributed(command);
     let Outcome::Cancelled { cancelled, stopping } = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };
@@ -134,9 +135,10 @@ pub(crate) async fn cancel_gang(
 pub(crate) async fn retry_gang(
     State(app): State<Shared>,
     GangPath(id): GangPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
     let command = Command::Retry { job: handle(&app, id).await? };
-    change(&app, id, command).await
+    change(&app, &call, id, command).await
 }
 
 /// Keeps a gang that waits from starting.
@@ -151,7 +153,7 @@ pub(crate) async fn hold_gang(
     call: Call,
 ) -> Result<Response, ApiError> {
     let command = Command::Hold { job: handle(&app, id).await?, message: message(&call)? };
-    change(&app, id, command).await
+    change(&app, &call, id, command).await
 }
 
 /// Lets a held gang go on.
@@ -162,9 +164,10 @@ pub(crate) async fn hold_gang(
 pub(crate) async fn unhold_gang(
     State(app): State<Shared>,
     GangPath(id): GangPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
     let command = Command::Release { job: handle(&app, id).await? };
-    change(&app, id, command).await
+    change(&app, &call, id, command).await
 }
 
 /// Asks a running gang to save what it has, stop, and come back later at no cost.
@@ -179,7 +182,7 @@ pub(crate) async fn preempt_gang(
     call: Call,
 ) -> Result<Response, ApiError> {
     let command = Command::Preempt { job: handle(&app, id).await?, message: message(&call)? };
-    change(&app, id, command).await
+    change(&app, &call, id, command).await
 }
 
 /// Asks a running job, or the gang that it belongs to, to save what it has, stop, and come back later at no
@@ -194,7 +197,8 @@ pub(crate) async fn preempt_job(
     JobPath(job): JobPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    match app.batcher.submit_one(Command::Preempt { job, message: message(&call)? }).await? {
+    let command = call.attributed(Command::Preempt { job, message: message(&call)? });
+    match app.batcher.submit_one(command).await? {
         Outcome::Changed { job, .. } => json(StatusCode::OK, &view::job(&job, None)),
         _ => Err(ApiError::internal()),
     }

@@ -137,7 +137,7 @@ pub(super) async fn take(app: &App, call: &Call, mut submit: Submit) -> Result<T
     ownership::stamp(&call.identity.principal, &mut submit.jobs)?;
     secret_uses::admit(app, &call.identity.principal, &submit.jobs).await?;
     let mut remarks = app.admission.admit(app.store.as_ref(), &submit.jobs).await?;
-    match app.batcher.submit_one(Command::Submit(submit)).await? {
+    match app.batcher.submit_one(call.attributed(Command::Submit(submit))).await? {
         Outcome::SubmittedSet { set, repeated, warnings } => {
             remarks.extend(warnings);
             Ok(Taken { id: set.id, size: set.size, repeated, warnings: remarks })
@@ -262,6 +262,6 @@ pub(super) async fn change(app: &App, id: SetId, verb: Verb, call: &Call) -> Res
     let step = call.params.filled("from").map(str::to_owned);
     let order = Order { verb, reason: message(call)?, dry_run: call.params.flag("dry_run") };
     let ids = matching(app, verb, of_set(id, step)).await?;
-    let result = order.carry_out(app, ids).await?;
+    let result = order.carry_out(app, call, ids).await?;
     json(StatusCode::OK, &result)
 }

@@ -92,7 +92,8 @@ pub(crate) async fn put_queue(
         terms: view::terms(update, &app.config.limits)?,
         ..QueueSettings::new(QueueName::new(name))
     };
-    let Outcome::Queue(queue) = app.batcher.submit_one(Command::PutQueue(settings)).await? else {
+    let Outcome::Queue(queue) = app.batcher.submit_one(call.audited(Command::PutQueue(settings))).await?
+    else {
         return Err(ApiError::internal());
     };
     app.admission.forget();
@@ -112,9 +113,11 @@ pub(crate) async fn put_queue(
 pub(crate) async fn delete_queue(
     State(app): State<Shared>,
     Path(name): Path<String>,
+    call: Call,
 ) -> Result<Response, ApiError> {
     check_text("name", &name, app.config.limits.name)?;
-    app.batcher.submit_one(Command::RemoveQueue { name: QueueName::new(&name) }).await?;
+    let command = call.audited(Command::RemoveQueue { name: QueueName::new(&name) });
+    app.batcher.submit_one(command).await?;
     app.admission.forget();
     tracing::info!(queue = name, "queue removed");
     Ok(empty(StatusCode::NO_CONTENT))

@@ -144,8 +144,12 @@ pub(super) fn check_keys(keys: Option<Vec<KeyBody>>) -> Result<Vec<SealingKey>, 
 }
 
 /// Carries out a change of secrets or keys.
-pub(super) async fn change(app: &App, command: SecretCommand) -> Result<SecretOutcome, ApiError> {
-    match app.batcher.submit_one(Command::Secrets(command)).await? {
+pub(super) async fn change(
+    app: &App,
+    call: &Call,
+    command: SecretCommand,
+) -> Result<SecretOutcome, ApiError> {
+    match app.batcher.submit_one(call.audited(Command::Secrets(command))).await? {
         Outcome::Secrets(outcome) => Ok(outcome),
         _ => Err(ApiError::internal()),
     }
@@ -191,7 +195,7 @@ pub(crate) async fn put_secret(
     if let Some(present) = find(&app, &secret.name).await? {
         may_change(&call.identity.principal, &present)?;
     }
-    let SecretOutcome::Stored(secret) = change(&app, SecretCommand::Put(secret)).await? else {
+    let SecretOutcome::Stored(secret) = change(&app, &call, SecretCommand::Put(secret)).await? else {
         return Err(ApiError::internal());
     };
     tracing::info!(secret = secret.name, version = secret.version, request_id = %call.request_id, "secret stored");
@@ -233,7 +237,7 @@ pub(crate) async fn delete_secret(
 ) -> Result<Response, ApiError> {
     let found = find(&app, &name).await?.ok_or_else(|| not_found(name.clone()))?;
     may_change(&call.identity.principal, &found)?;
-    change(&app, SecretCommand::Delete { name: name.clone() }).await?;
+    change(&app, &call, SecretCommand::Delete { name: name.clone() }).await?;
     tracing::info!(secret = name, request_id = %call.request_id, "secret removed");
     Ok(empty(StatusCode::NO_CONTENT))
 }

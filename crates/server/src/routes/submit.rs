@@ -40,7 +40,7 @@ pub(crate) async fn submit_job(
     ownership::stamp(&call.identity.principal, &mut jobs)?;
     secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
     let remarks = app.admission.admit(app.store.as_ref(), &jobs).await?;
-    let command = Command::Submit(Submit { jobs, atomic: is_gang, set: None });
+    let command = call.attributed(Command::Submit(Submit { jobs, atomic: is_gang, set: None }));
     let Outcome::Submitted(results) = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };

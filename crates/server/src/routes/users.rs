@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use muster_domain::access::UserRole;
-use muster_domain::account::{MAX_NAME, is_name};
+use muster_domain::account::{MAX_NAME, is_name, is_user_name};
 use muster_domain::{Account, AccountChange, OidcSubject, QueueName};
 use muster_protocol::{User, UserRequest, UserUpdate};
 use muster_store::{AccountOutcome, AccountVerb, StoreExt as _};
@@ -72,6 +72,16 @@ pub(super) fn name(field: &'static str, text: Option<String>) -> Result<String, 
     Err(ApiError::invalid_field(field, message))
 }
 
+/// A name that no events use for somebody else.
+fn user_name(text: Option<String>) -> Result<String, ApiError> {
+    let text = name("name", text)?;
+    if is_user_name(&text) {
+        return Ok(text);
+    }
+    let message = format!("name: {text} stands for somebody else in events; choose another name");
+    Err(ApiError::invalid_field("name", message))
+}
+
 fn view(account: &Account) -> User {
     User {
         name: account.name.clone(),
@@ -118,7 +128,7 @@ pub(crate) async fn create_user(
     let given: UserBody = lenient::decode(&bytes, call.reading())?;
     let queues = given.queues.map(|names| queue_names(names, app.config.limits.name)).transpose()?;
     let account = Account {
-        name: name("name", given.name)?,
+        name: user_name(given.name)?,
         role: given.role.as_deref().map_or(Ok(UserRole::User), role)?,
         queues,
         password: match given.password {

@@ -99,8 +99,8 @@ fn check_events(mut events: Vec<String>, limits: &Limits) -> Result<Vec<String>,
     Ok(events)
 }
 
-async fn change(app: &App, command: WebhookCommand) -> Result<WebhookOutcome, ApiError> {
-    match app.batcher.submit_one(Command::Webhook(command)).await? {
+async fn change(app: &App, call: &Call, command: WebhookCommand) -> Result<WebhookOutcome, ApiError> {
+    match app.batcher.submit_one(call.audited(Command::Webhook(command))).await? {
         Outcome::Webhook(outcome) => Ok(outcome),
         _ => Err(ApiError::internal()),
     }
@@ -126,7 +126,7 @@ pub(crate) async fn create_webhook(
 ) -> Result<Response, ApiError> {
     let bytes = read_body(&app, body, app.config.limits.body).await?;
     let webhook = lenient::decode::<WebhookBody>(&bytes, call.reading())?.check(&app)?;
-    let WebhookOutcome::Webhook(webhook) = change(&app, WebhookCommand::Create(webhook)).await? else {
+    let WebhookOutcome::Webhook(webhook) = change(&app, &call, WebhookCommand::Create(webhook)).await? else {
         return Err(ApiError::internal());
     };
     tracing::info!(hook = %webhook.id, request_id = %call.request_id, url = webhook.url, "webhook made");
@@ -175,7 +175,7 @@ pub(crate) async fn update_webhook(
 ) -> Result<Response, ApiError> {
     let bytes = read_body(&app, body, app.config.limits.body).await?;
     if let Some(paused) = lenient::decode::<UpdateBody>(&bytes, call.reading())?.paused {
-        change(&app, WebhookCommand::Pause { id, paused }).await?;
+        change(&app, &call, WebhookCommand::Pause { id, paused }).await?;
         tracing::info!(hook = %id, request_id = %call.request_id, paused, "webhook changed");
     }
     let found = find(&app, id).await?;
@@ -192,7 +192,7 @@ pub(crate) async fn delete_webhook(
     WebhookPath(id): WebhookPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    change(&app, WebhookCommand::Delete { id }).await?;
+    change(&app, &call, WebhookCommand::Delete { id }).await?;
     tracing::info!(hook = %id, request_id = %call.request_id, "webhook removed");
     Ok(empty(StatusCode::NO_CONTENT))
 }

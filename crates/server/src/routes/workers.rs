@@ -121,7 +121,7 @@ pub(crate) async fn register(
         return Err(ApiError::not_yours("sealing_keys", message.to_owned()));
     }
     // First, so that a worker that is known has its keys known: a secret could not be sealed to it in between.
-    announce(&app, &worker.id, keys).await?;
+    announce(&app, &call, &worker.id, keys).await?;
     let Outcome::Registered(worker) = app.batcher.submit_one(Command::RegisterWorker(worker)).await? else {
         return Err(ApiError::internal());
     };
@@ -130,10 +130,10 @@ pub(crate) async fn register(
 }
 
 /// Keeps the keys of a worker. Most registrations repeat what is known.
-async fn announce(app: &App, worker: &WorkerId, keys: Vec<SealingKey>) -> Result<(), ApiError> {
+async fn announce(app: &App, call: &Call, worker: &WorkerId, keys: Vec<SealingKey>) -> Result<(), ApiError> {
     let known = app.store.sealing_keys(Some(worker.clone())).await?.pop();
     if known.map(|known| known.keys).unwrap_or_default() != keys {
-        change(app, SecretCommand::Announce { worker: worker.clone(), keys }).await?;
+        change(app, call, SecretCommand::Announce { worker: worker.clone(), keys }).await?;
     }
     Ok(())
 }
@@ -170,8 +170,10 @@ pub(crate) async fn list_workers(State(app): State<Shared>) -> Result<Response, 
 pub(crate) async fn release_worker(
     State(app): State<Shared>,
     WorkerPath(worker): WorkerPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
-    let Outcome::Worker(worker) = app.batcher.submit_one(Command::ReleaseWorker { worker }).await? else {
+    let command = call.audited(Command::ReleaseWorker { worker });
+    let Outcome::Worker(worker) = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };
     json(StatusCode::OK, &view::worker(&unused(worker)))

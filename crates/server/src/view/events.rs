@@ -19,6 +19,7 @@ pub(crate) fn event(event: &domain::Event) -> wire::Event {
         kind: event.kind.name().to_owned(),
         job_id: event.job.map(|id| id.to_string()),
         worker_id: event.worker.as_ref().or(claimer).map(|worker| worker.as_str().to_owned()),
+        by: event.by().map(|by| by.to_string()),
         data: event_data(&event.kind),
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn test_payload(now: domain::Timestamp) -> Result<Bytes, ApiError> {
         kind: "test".to_owned(),
         job_id: None,
         worker_id: None,
+        by: None,
         data: EventData::new(),
     };
     write(&WebhookPayload { event, job: None })

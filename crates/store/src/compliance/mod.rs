@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test code that several crates share")]
 
 pub mod accounts;
+pub mod attribution;
 pub mod band;
 pub mod cancels;
 pub mod claims;
@@ -191,6 +192,12 @@ macro_rules! compliance_suite {
                 a_join_token_is_used_as_often_as_it_may_be, a_rotated_key_is_good_for_a_while,
                 a_revoked_worker_holds_nothing, every_change_leaves_a_line,
                 a_login_at_a_provider_finds_or_makes_its_account, an_account_is_linked_to_one_subject,
+            }
+            attribution {
+                users_workers_and_the_scheduler_are_named, who_has_no_name_is_a_worker_or_nobody,
+                what_follows_from_an_end_is_the_schedulers, stops_say_who_wanted_them,
+                tasks_of_a_gang_say_who_stopped_them, a_batch_keeps_its_callers_apart,
+                what_operators_change_leaves_a_line,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,

@@ -32,7 +32,7 @@ type Told = Result<Result<AccountOutcome, Rejection>, StoreError>;
 /// Runs before jobs are settled, since a revoked worker loses what it holds.
 pub(super) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let wanted = pick(commands, |command| match command {
@@ -40,6 +40,7 @@ pub(super) async fn apply<T: Tx>(
         _ => None,
     });
     for (position, command) in wanted {
+        work.on_behalf_of(position);
         let told = carry_out(work, &command.verb).await?;
         if let Ok(outcome) = &told {
             for deed in deeds(command, outcome) {

@@ -31,7 +31,7 @@ const PASSING_DEPTH: u32 = 64;
 /// Answers every claim of the batch in one pass.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let asks = pick(commands, |command| match command {

@@ -14,10 +14,11 @@ use crate::tx::Tx;
 /// Applies every verb of control; the jobs they name are locked already.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     for (position, command) in commands.iter().enumerate() {
+        work.on_behalf_of(position);
         let answer = match command {
             Command::Hold { job, message } => {
                 let hold = Hold::Asked { message: message.clone() };

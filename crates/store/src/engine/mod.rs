@@ -7,6 +7,7 @@
 
 mod accounts;
 mod ageing;
+mod attribution;
 mod claim;
 mod control;
 mod devices;
@@ -63,6 +64,11 @@ impl Answers {
         }
     }
 
+    /// Whether what was asked for is done.
+    pub(crate) fn is_done(&self, position: usize) -> bool {
+        matches!(self.0.get(position), Some(Some(Ok(_))))
+    }
+
     pub(crate) fn put_if_empty(&mut self, position: usize, answer: Answer) {
         if let Some(place @ None) = self.0.get_mut(position) {
             *place = Some(answer);
@@ -107,7 +113,11 @@ async fn apply_admitted<T: Tx>(
     commands: &[Command],
 ) -> Result<Applied, StoreError> {
     let mut answers = Answers::new(commands.len());
+    let given = commands;
+    let (commands, doers) = attribution::unwrap(given);
+    let commands = commands.as_slice();
     let mut work = Work::new(tx, policies, roster, now);
+    work.set_doers(doers);
     settle::lock_in_order(&mut work, commands).await?;
     workers::apply(&mut work, commands, &mut answers).await?;
     named::apply(&mut work, commands, &mut answers).await?;
@@ -127,6 +137,7 @@ async fn apply_admitted<T: Tx>(
     work.flush().await?;
     webhooks::apply(&mut work, commands, &mut answers).await?;
     secrets::apply(&mut work, commands, &mut answers).await?;
+    attribution::audit(&mut work, given, &answers).await?;
     history::learn(&mut work).await?;
     work.append_events().await?;
     let (events, gangs, wake) = work.into_effects();
@@ -137,7 +148,7 @@ async fn apply_admitted<T: Tx>(
 
 /// The commands of one kind with their positions.
 pub(crate) fn pick<'a, C>(
-    commands: &'a [Command],
+    commands: &[&'a Command],
     choose: impl Fn(&'a Command) -> Option<C>,
 ) -> Vec<(usize, C)> {
     commands.iter().enumerate().filter_map(|(position, command)| Some((position, choose(command)?))).collect()

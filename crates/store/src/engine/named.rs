@@ -15,10 +15,11 @@ use crate::tx::Tx;
 /// Applies every verb that names a job; the jobs are locked already.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     for (position, command) in commands.iter().enumerate() {
+        work.on_behalf_of(position);
         let answer = match command {
             Command::Report(wanted) => report(work, wanted),
             Command::Heartbeat { job, caller } => {
@@ -74,6 +75,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Plan(_)
             | Command::Lead(_)
             | Command::Led { .. }
+            | Command::Attributed(_)
             | Command::Secret { .. }
             | Command::Rank { .. }
             | Command::Sweep(_) => continue,
@@ -160,7 +162,7 @@ fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
 }
 
 /// Answers the cancels that were accepted: what ended at once, and what was told to stop.
-pub(crate) fn answer_cancels<T: Tx>(work: &Work<'_, T>, commands: &[Command], answers: &mut Answers) {
+pub(crate) fn answer_cancels<T: Tx>(work: &Work<'_, T>, commands: &[&Command], answers: &mut Answers) {
     for (position, command) in commands.iter().enumerate() {
         let Command::Cancel { job, .. } = command else { continue };
         // One that another command of the batch has removed since ended all the same.

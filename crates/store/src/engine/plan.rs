@@ -26,13 +26,14 @@ use crate::tx::{Apart, Tx, WaitingGang};
 /// Runs every planning pass of the batch.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let passes = pick(commands, |command| match command {
         Command::Plan(pass) => Some(pass),
         _ => None,
     });
+    work.on_behalf_of_scheduler();
     for (position, pass) in passes {
         let waiting = work.tx.waiting_gangs(pass.limit).await?;
         // By itself, so that rows are locked in one go; the next pass follows at once.

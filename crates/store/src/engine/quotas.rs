@@ -290,7 +290,7 @@ pub(super) async fn put_queue<T: Tx>(
         written.push(queue);
     }
     work.tx.put_queues(&written).await?;
-    work.note(Event { seq: 0, at: work.now, job: None, worker: None, kind: EventKind::QueueChanged });
+    work.note(Event::of_all(work.now, EventKind::QueueChanged));
     let own = written.into_iter().find(|queue| queue.name == settings.name);
     Ok(Ok(own.unwrap_or_else(|| Queue::new(settings.name.clone()))))
 }
@@ -318,7 +318,7 @@ pub(super) async fn remove_queue<T: Tx>(
         return Ok(Err(Rejection::QueueNotFound { queue: name.clone() }));
     };
     work.tx.delete_queues(std::slice::from_ref(name)).await?;
-    work.note(Event { seq: 0, at: work.now, job: None, worker: None, kind: EventKind::QueueChanged });
+    work.note(Event::of_all(work.now, EventKind::QueueChanged));
     Ok(Ok(queue))
 }
 

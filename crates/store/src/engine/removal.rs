@@ -19,7 +19,7 @@ const SETS: usize = 200;
 /// Makes every removal of the batch.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let removals = pick(commands, |command| match command {

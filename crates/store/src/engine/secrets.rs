@@ -39,7 +39,7 @@ pub(super) async fn keys<T: Tx>(
 
 pub(super) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let wanted = pick(commands, |command| match command {

@@ -13,7 +13,7 @@ use crate::tx::Tx;
 /// schedulers never wait for each other. A backend with a single writer need not look ahead.
 pub(crate) async fn lock_in_order<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
 ) -> Result<(), StoreError> {
     // Some jobs are locked alone, even where they belong to a gang.
     let (mut ids, mut alone) = (BTreeSet::<JobId>::new(), BTreeSet::<JobId>::new());
@@ -67,6 +67,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Plan(_)
             | Command::Lead(_)
             | Command::Led { .. }
+            | Command::Attributed(_)
             | Command::Secret { .. }
             | Command::Rank { .. }
             | Command::Sweep(_) => {}
@@ -121,8 +122,10 @@ async fn look_ahead<T: Tx>(
     Ok(())
 }
 
-/// Tells the dependants of every job that ended, level by level, until nobody is left to tell.
+/// Tells the dependants of every job that ended, level by level, until nobody is left to tell. What becomes of them is the
+/// scheduler's doing.
 pub(crate) async fn dependants<T: Tx>(work: &mut Work<'_, T>) -> Result<(), StoreError> {
+    work.on_behalf_of_scheduler();
     loop {
         let ended = work.take_ended();
         if ended.is_empty() {

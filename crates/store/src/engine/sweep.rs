@@ -11,13 +11,14 @@ use crate::tx::Tx;
 /// Runs every sweep of the batch.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let sweeps = pick(commands, |command| match command {
         Command::Sweep(sweep) => Some(*sweep),
         _ => None,
     });
+    work.on_behalf_of_scheduler();
     for (position, sweep) in sweeps {
         let mut summary = SweepSummary::default();
         silent_jobs(work, sweep, &mut summary).await?;

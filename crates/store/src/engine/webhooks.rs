@@ -36,7 +36,7 @@ pub(super) async fn list<T: Tx>(tx: &mut T, counted: bool) -> Result<Vec<Webhook
 
 pub(super) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let wanted = pick(commands, |command| match command {

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    Change, Edit, Effects, Ended, Event, EventKind, GangChange, GangId, Job, JobId, Patience, Place,
+    By, Change, Edit, Effects, Ended, Event, EventKind, GangChange, GangId, Job, JobId, Patience, Place,
     Rejection, ShapeId, Timestamp, Trigger, Worker, WorkerId, edit, gang_ended, gang_transition, lifecycle,
     transition,
 };
 
+use super::attribution::Doer;
 use super::gates::Look;
 use super::roster::{Part, Roster};
 use super::{Policies, gang_notes};
@@ -37,6 +38,9 @@ pub(crate) struct Work<'t, T> {
     workers: BTreeMap<WorkerId, Worker>,
     changed_workers: BTreeSet<WorkerId>,
     events: Vec<Event>,
+    /// Who is behind each command of the batch, and behind what is done now.
+    doers: Vec<Doer>,
+    doer: Doer,
     gang_notes: Vec<GangNote>,
     wake: Wake,
 }
@@ -55,8 +59,32 @@ impl<'t, T: Tx> Work<'t, T> {
             workers: BTreeMap::new(),
             changed_workers: BTreeSet::new(),
             events: Vec::new(),
+            doers: Vec::new(),
+            doer: Doer::Known(Some(By::Scheduler)),
             gang_notes: Vec::new(),
             wake: Wake::default(),
+        }
+    }
+
+    pub(super) fn set_doers(&mut self, doers: Vec<Doer>) {
+        self.doers = doers;
+    }
+
+    /// What happens from now on is caused by the command at this position.
+    pub(crate) fn on_behalf_of(&mut self, position: usize) {
+        self.doer = self.doers.get(position).cloned().unwrap_or(Doer::Known(None));
+    }
+
+    /// What happens from now on nobody asked for.
+    pub(crate) fn on_behalf_of_scheduler(&mut self) {
+        self.doer = Doer::Known(Some(By::Scheduler));
+    }
+
+    /// Who causes what is done now; `job` is what it is done to.
+    pub(crate) fn by(&self, job: Option<&Job>) -> Option<By> {
+        match &self.doer {
+            Doer::Known(by) => by.clone(),
+            Doer::Holder => Some(By::Worker(job.and_then(Job::worker).cloned())),
         }
     }
 
@@ -182,12 +210,13 @@ impl<'t, T: Tx> Work<'t, T> {
         if let Some(gang) = gang.map(|gang| gang.id) {
             return self.trigger_gang(gang, id, trigger);
         }
+        let by = self.by(self.job(id).ok());
         let held = self.jobs.get_mut(&id).ok_or(Rejection::JobNotFound { id })?;
         let change = transition(&mut held.job, trigger, self.now)?;
         held.changed |= change != Change::Repeated;
         self.wake.note_alarm(held.job.alarm().filter(|_| held.changed));
         if let Change::Happened(kind) = &change {
-            let event = Event::of_job(id, self.now, kind.clone());
+            let event = Event::of_job(id, self.now, kind.clone()).caused_by(by);
             self.wake.note(&event, Some(&held.job));
             self.events.push(event);
             if held.job.is_terminal() {
@@ -199,8 +228,10 @@ impl<'t, T: Tx> Work<'t, T> {
 
     fn trigger_gang(&mut self, gang: GangId, id: JobId, trigger: &Trigger) -> Result<Change, Rejection> {
         let mut tasks = self.whole_gang(gang)?;
+        // Before the change: a worker that reports an end no longer holds the task afterwards.
+        let by = self.by(self.job(id).ok());
         let GangChange { change, effects } = gang_transition(&mut tasks, id, trigger, self.now)?;
-        self.put_gang(gang, Some((id, trigger)), tasks, effects);
+        self.put_gang(gang, Some((id, trigger)), tasks, effects, by);
         Ok(change)
     }
 
@@ -208,7 +239,7 @@ impl<'t, T: Tx> Work<'t, T> {
     pub(crate) fn reserve(&mut self, gang: GangId, places: &[Place]) -> Result<(), Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let effects = lifecycle::reserve(&mut tasks, places, self.now)?;
-        self.put_gang(gang, None, tasks, effects);
+        self.put_gang(gang, None, tasks, effects, self.by(None));
         Ok(())
     }
 
@@ -216,7 +247,7 @@ impl<'t, T: Tx> Work<'t, T> {
     pub(crate) fn lapse(&mut self, gang: GangId, patience: Patience) -> Result<(), Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let effects = lifecycle::lapse(&mut tasks, patience, self.now)?;
-        self.put_gang(gang, None, tasks, effects);
+        self.put_gang(gang, None, tasks, effects, self.by(None));
         Ok(())
     }
 
@@ -239,7 +270,14 @@ impl<'t, T: Tx> Work<'t, T> {
         Ok(tasks)
     }
 
-    fn put_gang(&mut self, gang: GangId, said: Option<(JobId, &Trigger)>, tasks: Vec<Job>, effects: Effects) {
+    fn put_gang(
+        &mut self,
+        gang: GangId,
+        said: Option<(JobId, &Trigger)>,
+        tasks: Vec<Job>,
+        effects: Effects,
+        by: Option<By>,
+    ) {
         let before = self.tasks_of(gang);
         self.gang_notes.extend(gang_notes::notes(said, &before, &tasks, &effects, self.now));
         for task in tasks {
@@ -256,7 +294,7 @@ impl<'t, T: Tx> Work<'t, T> {
                 kind,
                 EventKind::Done { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. }
             );
-            let event = Event::of_job(id, self.now, kind);
+            let event = Event::of_job(id, self.now, kind).caused_by(by.clone());
             self.wake.note(&event, job);
             self.events.push(event);
             if ends {
@@ -345,6 +383,12 @@ impl<'t, T: Tx> Work<'t, T> {
     }
 
     pub(crate) fn note(&mut self, event: Event) {
+        let by = self.by(None);
+        self.note_by(event, by);
+    }
+
+    pub(crate) fn note_by(&mut self, event: Event, by: Option<By>) {
+        let event = event.caused_by(by);
         self.wake.note(&event, None);
         self.events.push(event);
     }

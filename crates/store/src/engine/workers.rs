@@ -16,10 +16,11 @@ const QUIET: Span = Span::from_secs(5);
 /// Applies registrations and heartbeats, and notes the claims of registered workers.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
-    let ids: BTreeSet<WorkerId> = commands.iter().filter_map(named_worker).cloned().collect();
+    let ids: BTreeSet<WorkerId> =
+        commands.iter().filter_map(|command| named_worker(command)).cloned().collect();
     if ids.is_empty() {
         return Ok(());
     }
@@ -27,6 +28,7 @@ pub(crate) async fn apply<T: Tx>(
     work.lock_workers(&ids).await?;
     let (mut known, mut changed) = work.take_workers();
     for (position, command) in commands.iter().enumerate() {
+        work.on_behalf_of(position);
         match command {
             Command::RegisterWorker(worker) => {
                 let registered = register(work, worker, known.get(&worker.id));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use muster_domain::lifecycle::first_phase;
 use muster_domain::{
-    Ended, Event, EventKind, GangId, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status, Timestamp,
-    Trigger, dependency, differences,
+    By, Ended, Event, EventKind, GangId, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status,
+    Timestamp, Trigger, dependency, differences,
 };
 
 use super::order::{refused, resolve, sorted};
@@ -29,6 +29,8 @@ pub(super) struct Intake {
     new_keys: HashMap<String, usize>,
     new_unique: HashMap<String, usize>,
     pub(super) jobs: Vec<Job>,
+    /// Who submitted each of them.
+    by: Vec<Option<By>>,
     edges: Vec<Edge>,
 }
 
@@ -42,6 +44,11 @@ pub(super) enum Parent {
 impl Intake {
     pub(super) fn new(by_key: HashMap<String, Job>, unique: HashMap<String, JobId>) -> Self {
         Self { by_key, unique, ..Self::default() }
+    }
+
+    /// Notes who submitted the jobs that came in since the last call.
+    pub(super) fn mark(&mut self, by: Option<By>) {
+        self.by.resize(self.jobs.len(), by);
     }
 
     /// Decides on one submission. A refused one leaves no trace.
@@ -258,13 +265,13 @@ impl Intake {
         if !self.edges.is_empty() {
             work.tx.insert_edges(&self.edges).await?;
         }
-        for job in &self.jobs {
+        for (job, by) in self.jobs.iter().zip(std::mem::take(&mut self.by)) {
             work.note_alarm(job.alarm());
             let blocked = job.status() == Status::Blocked;
             if job.spec.gang.is_some() {
                 work.note_gangs();
             }
-            work.note(Event::of_job(job.id, work.now, EventKind::Submitted { blocked }));
+            work.note_by(Event::of_job(job.id, work.now, EventKind::Submitted { blocked }), by);
             match &job.phase {
                 Phase::Failed { reason, .. } => {
                     let kind = EventKind::Failed { attempt: 0, reason: reason.clone() };

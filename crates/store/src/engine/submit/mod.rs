@@ -21,7 +21,7 @@ use crate::tx::Tx;
 /// Takes in every submission of the batch.
 pub(crate) async fn apply<T: Tx>(
     work: &mut Work<'_, T>,
-    commands: &[Command],
+    commands: &[&Command],
     answers: &mut Answers,
 ) -> Result<(), StoreError> {
     let submits = pick(commands, |command| match command {
@@ -37,9 +37,12 @@ pub(crate) async fn apply<T: Tx>(
     let mut sets = Sets::read(work, &submits).await?;
     let mut taken: Vec<(usize, Result<Entry, Rejection>)> = Vec::with_capacity(submits.len());
     for (position, submit) in submits {
+        work.on_behalf_of(position);
         taken.push((position, enter(work, &mut intake, &mut sets, submit)));
+        intake.mark(work.by(None));
     }
     let written = sets.write(work).await?;
+    work.on_behalf_of_scheduler();
     intake.write(work).await?;
     // Jobs that gave way to newcomers take their dependants along, also those that came in just now.
     settle::dependants(work).await?;
