@@ -118,7 +118,6 @@ impl Server {
         let tls = Tls::open(&config, addr)?;
         let (url, trust) = (advertised(&config, addr), trust(&config)?);
         let peers = Peers::open(&config.data_dir, url, &trust).map_err(data_dir)?;
-        let archive = open_archive(&config)?;
         let (metrics, hub) = (Arc::new(Metrics::new()?), Arc::new(WakeHub::new()));
         let health = Arc::new(StoreHealth::new(config.clock.clone()));
         let store = GuardedStore::wrap(store, &health);
