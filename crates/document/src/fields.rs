@@ -17,7 +17,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 35] = [
+pub(crate) const SHARED: [&str; 36] = [
     "env",
     "secrets",
     "working_dir",
@@ -44,6 +44,7 @@ pub(crate) const SHARED: [&str; 35] = [
     "signal_scope",
     "on_preempt_exit0",
     "user",
+    "private",
     "preemptible",
     "launch",
     "slurm_env",
@@ -145,6 +146,7 @@ impl Fields {
                 request.on_preempt_exit0 = values::word(value, key, &nested::ON_PREEMPT_EXIT0, mistakes);
             }
             "user" => request.user = values::name(value, key, mistakes),
+            "private" => request.private = values::boolean(value, key, mistakes),
             "preemptible" => request.preemptible = values::boolean(value, key, mistakes),
             "signal_scope" => {
                 request.signal_scope = values::word(value, key, &nested::SIGNAL_SCOPES, mistakes);
@@ -210,6 +212,7 @@ impl Fields {
             on_preempt_exit0: given.on_preempt_exit0.or(other.on_preempt_exit0),
             signal_scope: given.signal_scope.or(other.signal_scope),
             user: given.user.or(other.user),
+            private: given.private.or(other.private),
             preemptible: given.preemptible.or(other.preemptible),
             ..SubmitRequest::default()
         };

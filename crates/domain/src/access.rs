@@ -101,7 +101,9 @@ pub enum Action {
     /// What a running job is told about its own end.
     ReadNotice,
     ReadQueues,
+    /// Set a queue. What an admin of the queue may set of it is less than what an operator may.
     ChangeQueues,
+    RemoveQueues,
     ReadWorkers,
     ChangeWorkers,
     ReadWebhooks,
@@ -130,13 +132,18 @@ pub struct Object<'a> {
     pub owner: Option<&'a str>,
     /// The worker itself, or the worker that holds the job.
     pub worker: Option<&'a WorkerId>,
+    /// Workers that held the job before: what they have to say of their leases may come late.
+    pub former: &'a [WorkerId],
     /// It is a worker that has no key, or a job that such a worker holds, or a claimer without a name.
     pub keyless: bool,
+    /// The users who administrate the queue, or the queue of the job: they may change it as its owner may.
+    pub admins: &'a [String],
 }
 
 impl Object<'_> {
     /// Nothing is known: it is nobody's own.
-    pub const UNKNOWN: Self = Self { job: None, owner: None, worker: None, keyless: false };
+    pub const UNKNOWN: Self =
+        Self { job: None, owner: None, worker: None, former: &[], keyless: false, admins: &[] };
 }
 
 /// Why something is refused.
@@ -204,7 +211,8 @@ const fn row(action: Action) -> [Right; COLUMNS] {
         Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
         Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own, No, No],
         Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
-        Action::ChangeQueues   => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
+        Action::ChangeQueues   => [All,   No,       No,     Own,  All,      All,   No,     No,  No, No],
+        Action::RemoveQueues   => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
         Action::ReadWorkers    => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
         Action::ChangeWorkers  => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
         Action::ReadWebhooks   => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
@@ -236,7 +244,13 @@ pub fn may(principal: &Principal, action: Action, object: &Object<'_>) -> Result
     let caller = column.name();
     match (row(action)[column as usize], principal) {
         (Right::All, _) => Ok(()),
-        (Right::Own, principal) if principal.owns(object) => Ok(()),
+        (Right::Own, principal)
+            if principal.owns(object)
+                || principal.administrates(action, object)
+                || principal.held(action, object) =>
+        {
+            Ok(())
+        }
         (_, Principal::Stranger(unproven)) | (Right::Nothing, Principal::Keyless(unproven)) => {
             Err(Denied::Stranger(*unproven))
         }
@@ -269,6 +283,17 @@ impl Principal {
     /// Whether it may submit in the name of another user.
     pub const fn may_speak_for_others(&self) -> bool {
         matches!(self, Self::Local | Self::User { role: UserRole::Operator | UserRole::Admin, .. })
+    }
+
+    /// Whether it is named where users of a queue are.
+    fn administrates(&self, action: Action, object: &Object<'_>) -> bool {
+        let is_change = matches!(action, Action::ChangeJobs | Action::ChangeQueues);
+        matches!(self, Self::User { name, .. } if is_change && object.admins.contains(name))
+    }
+
+    /// Whether it speaks of a job that it held: the lease tells what still counts.
+    fn held(&self, action: Action, object: &Object<'_>) -> bool {
+        matches!(self, Self::Worker { id, .. } if action == Action::ReportJobs && object.former.contains(id))
     }
 
     fn owns(&self, object: &Object<'_>) -> bool {
@@ -337,6 +362,7 @@ impl fmt::Display for Action {
             Self::ReadNotice => "read the notice of a job",
             Self::ReadQueues => "read queues",
             Self::ChangeQueues => "change queues",
+            Self::RemoveQueues => "remove queues",
             Self::ReadWorkers => "read workers",
             Self::ChangeWorkers => "change workers",
             Self::ReadWebhooks => "read webhooks",

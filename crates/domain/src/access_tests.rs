@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// `+` always, `o` with its own only, `.` never; in the order of [`callers`].
-const EXPECTED: [(Action, &str); 27] = [
+/// `+` always, `o` with its own only, `a` also where it administrates the queue, `.` never; in the order of [`callers`].
+const EXPECTED: [(Action, &str); 28] = [
     (Action::ReadHealth, "+ + + + + + + + + +"),
     (Action::ReadMetrics, "+ . + + + + . . . ."),
     (Action::ReadCluster, "+ . + + + + . . . ."),
@@ -12,13 +12,14 @@ const EXPECTED: [(Action, &str); 27] = [
     (Action::ReadOutput, "+ . + + + + o o . ."),
     (Action::ReadCheckpoint, "+ . . o + + o o . ."),
     (Action::SubmitJobs, "+ . . + + + . . . ."),
-    (Action::ChangeJobs, "+ . . o + + . . . ."),
+    (Action::ChangeJobs, "+ . . a + + . . . ."),
     (Action::ClaimJobs, "+ . . . . . o . . o"),
     (Action::ReportJobs, "+ . . . . . o . . o"),
     (Action::SaveCheckpoint, "+ . . . . . o o . o"),
     (Action::ReadNotice, "+ . . . . . . o . ."),
     (Action::ReadQueues, "+ . + + + + . . . ."),
-    (Action::ChangeQueues, "+ . . . + + . . . ."),
+    (Action::ChangeQueues, "+ . . a + + . . . ."),
+    (Action::RemoveQueues, "+ . . . + + . . . ."),
     (Action::ReadWorkers, "+ . + + + + . . . ."),
     (Action::ChangeWorkers, "+ . . . + + . . . ."),
     (Action::ReadWebhooks, "+ . . . + + . . . ."),
@@ -55,20 +56,29 @@ fn callers() -> [Principal; COLUMNS] {
 fn every_cell_is_as_stated() {
     let (worker, other_worker) = (WorkerId::new("w1"), WorkerId::new("w2"));
     let (job, other_job) = (JobId::from_random([1; 16]), JobId::from_random([2; 16]));
-    let own = Object { job: Some(job), owner: Some("ann"), worker: Some(&worker), keyless: true };
+    let own = Object {
+        job: Some(job),
+        owner: Some("ann"),
+        worker: Some(&worker),
+        keyless: true,
+        ..Object::UNKNOWN
+    };
     let others =
-        Object { job: Some(other_job), owner: Some("bob"), worker: Some(&other_worker), keyless: false };
+        Object { job: Some(other_job), owner: Some("bob"), worker: Some(&other_worker), ..Object::UNKNOWN };
+    let admins = ["ann".to_owned()];
+    let administrated = Object { admins: &admins, ..others };
     let mut cells = 0;
     for (action, expected) in EXPECTED {
         let expected: Vec<&str> = expected.split(' ').collect();
         assert_eq!(expected.len(), COLUMNS, "{action:?}");
         for (principal, expected) in callers().iter().zip(expected) {
             let allowed = |object| may(principal, action, object).is_ok();
-            let found = [allowed(&own), allowed(&others), allowed(&Object::UNKNOWN)];
+            let found = [&own, &others, &Object::UNKNOWN, &administrated].map(allowed);
             let stated = match expected {
-                "+" => [true; 3],
-                "o" => [true, false, false],
-                _ => [false; 3],
+                "+" => [true; 4],
+                "o" => [true, false, false, false],
+                "a" => [true, false, false, true],
+                _ => [false; 4],
             };
             assert_eq!(found, stated, "{principal:?} {action:?}");
             cells += 1;
@@ -100,4 +110,18 @@ fn a_refusal_says_why_and_what_to_do() {
         why(&user, Action::ChangeJobs).unwrap_err(),
         "a user may change jobs only where it is its own"
     );
+}
+
+#[test]
+fn a_worker_that_held_a_job_may_still_report_and_nothing_else() {
+    let (worker, now) = (WorkerId::new("w1"), WorkerId::new("w2"));
+    let former = [worker.clone()];
+    let job = Object { worker: Some(&now), former: &former, ..Object::UNKNOWN };
+    let late = Principal::Worker { id: worker, tags: None };
+    for (action, _) in EXPECTED {
+        let before = may(&late, action, &Object { former: &[], ..job }).is_ok();
+        assert_eq!(may(&late, action, &job).is_ok(), before || action == Action::ReportJobs, "{action:?}");
+    }
+    let other = Principal::Worker { id: WorkerId::new("w3"), tags: None };
+    assert!(may(&other, Action::ReportJobs, &job).is_err());
 }

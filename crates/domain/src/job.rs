@@ -230,6 +230,11 @@ impl Job {
         self.status().is_terminal()
     }
 
+    /// The workers whose leases have ended, as far as they are remembered.
+    pub fn former_workers(&self) -> impl Iterator<Item = &WorkerId> {
+        self.ran_on.iter().chain(&self.last_worker).chain(&self.tried)
+    }
+
     /// The worker that holds the job, or for which it is reserved.
     pub fn worker(&self) -> Option<&WorkerId> {
         match &self.phase {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::QueueName;
 use crate::kept_room::Unit;
+use crate::queue_access::QueueAccess;
 use crate::queue_tree::Terms;
 use crate::resources::Resources;
 use crate::time::{Span, Timestamp};
@@ -46,6 +47,9 @@ pub struct Queue {
     /// Its place among other queues, its quota, and its limits on what runs.
     #[serde(default, skip_serializing_if = "Terms::is_default")]
     pub terms: Terms,
+    /// The users that it names.
+    #[serde(default, skip_serializing_if = "QueueAccess::is_default")]
+    pub access: QueueAccess,
     /// The root of the tree that it belongs to; `None` when nothing of `terms` is set here or in its tree.
     /// Whoever starts jobs of such a queue holds the lock of this tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +73,7 @@ impl Queue {
             tokens_milli: 0,
             filled_at: Timestamp::default(),
             terms: Terms::default(),
+            access: QueueAccess::default(),
             tree: None,
             takes_back: false,
             promised: Vec::new(),

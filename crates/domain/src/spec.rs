@@ -179,7 +179,10 @@ pub struct JobSpec {
     pub exit0_finishes: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal_scope: Option<SignalScope>,
-    /// Who submitted it, as they said themselves.
+    /// Only its owner and operators see it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
+    /// Who submitted it: proven where callers have accounts, else as they said themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Never stopped in favour of others; such work does not borrow.
@@ -233,6 +236,7 @@ impl JobSpec {
             launch: Launch::default(),
             exit0_finishes: false,
             signal_scope: None,
+            private: false,
             user: None,
             fixed: false,
             on_disconnect: None,

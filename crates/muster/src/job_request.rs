@@ -69,6 +69,7 @@ fn without_dependencies(
         priority: args.priority,
         queue_name: args.queue.clone(),
         user: args.user.clone(),
+        private: args.private.then_some(true),
         preemptible: args.no_preempt.then_some(false),
         idempotency_key: args.idempotency_key.clone(),
         ..conditions(&args.conditions, moments)

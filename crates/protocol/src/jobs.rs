@@ -128,6 +128,9 @@ pub struct SubmitRequest {
     /// names another. Without accounts it is taken as given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Only its owner and operators see it, with its output and its events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private: Option<bool>,
     /// Whether it may be stopped in favour of others; true when absent. Only such work borrows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
@@ -431,6 +434,9 @@ pub struct Job {
     /// Who submitted it, as they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Only its owner and operators see it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
     /// False for a job that is never stopped in favour of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,

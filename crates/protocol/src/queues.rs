@@ -72,6 +72,15 @@ pub struct Queue {
     /// At most this many jobs of each user may wait; a submit beyond it is answered with 429.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_queued_per_user: Option<u64>,
+    /// The users who may submit; everyone where neither it nor a queue above it names any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub submitters: Vec<String>,
+    /// The users who change the jobs of others in it, pause it, and set how its users share it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub admins: Vec<String>,
+    /// The users who see the jobs of others in it; everyone where neither it nor a queue above it names any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub viewers: Vec<String>,
     /// Jobs that wait: pending (delayed and held ones too) and blocked.
     pub queued: u64,
     pub running: u64,
@@ -133,6 +142,18 @@ pub struct QueueUpdate {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     #[schema(value_type = Option<u64>)]
     pub max_queued_per_user: Option<Option<u64>>,
+    /// The users who may submit; `null` or an empty list lets the queue above it decide, and without one everyone.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub submitters: Option<Option<Vec<String>>>,
+    /// The users who change the jobs of others in it, pause it, and set how its users share it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub admins: Option<Option<Vec<String>>>,
+    /// The users who see the jobs of others in it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub viewers: Option<Option<Vec<String>>>,
 }
 
 /// Tells `null` from an absent field.

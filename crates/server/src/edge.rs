@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use muster_domain::access::{Denied, Object, Principal, depends_on_owner, is_work, may};
+use muster_domain::visibility::sees_all;
 use muster_protocol::{HEADER_REQUEST_ID, Problem};
 use uuid::Uuid;
 
@@ -147,17 +148,24 @@ async fn ask(
     if needs_key && *principal == Principal::Local && is_work(action) {
         return Err(refused(Denied::NoKey { action }));
     }
-    if !depends_on_owner(principal, action) {
-        return may(principal, action, &Object::UNKNOWN).map_err(refused);
+    let depends = depends_on_owner(principal, action);
+    if !depends {
+        may(principal, action, &Object::UNKNOWN).map_err(refused)?;
+        if sees_all(principal) || !ownership::may_be_hidden(route) {
+            return Ok(());
+        }
     }
     if ASKED_BY_HANDLER.contains(&route) {
         return Ok(());
     }
     let params = request.extract_parts::<RawPathParams>().await.ok();
     let named = params.as_ref().and_then(|params| params.iter().next()).map_or("", |(_, value)| value);
-    let mut owners = ownership::of_path(&edge.app, route, named).await?;
-    owners.look_for_key(&edge.app, principal).await?;
-    owners.ask(principal, action).map_err(refused)
+    let mut named = ownership::of_path(&edge.app, principal, route, named).await?;
+    if depends {
+        named.owners.look_for_key(&edge.app, principal).await?;
+        return named.owners.ask(principal, action).map_err(refused);
+    }
+    named.hidden.map_or(Ok(()), Err)
 }
 
 /// Methods that clients invent must not become labels.

@@ -82,6 +82,12 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "not_own", message).at(field)
     }
 
+    /// A key names what the caller may not see.
+    pub(crate) fn key_taken() -> Self {
+        let message = "the key of this submit names other work; use a key that nobody else can have";
+        Self::new(StatusCode::CONFLICT, "key_taken", message)
+    }
+
     pub(crate) fn credential_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "credential_not_found", "there is no such credential")
     }

@@ -10,6 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_domain::access::Principal;
+use muster_domain::visibility::sees_all;
 use muster_domain::{Actor, Caller, GangId, JobId, Lease, SetId, WorkerId};
 use muster_protocol::HEADER_LENIENT;
 use muster_store::{Attributed, Command};
@@ -79,6 +80,12 @@ impl Call {
             Some(by) => Command::Attributed(Box::new(Attributed { by, actor: Some(self.actor()), command })),
             None => command,
         }
+    }
+
+    /// For a list of what the caller may see; `None` where that is everything.
+    pub(crate) fn seen_by(&self) -> Option<Principal> {
+        let principal = &self.identity.principal;
+        (!sees_all(principal)).then(|| principal.clone())
     }
 
     /// The caller in the audit log.

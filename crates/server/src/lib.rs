@@ -55,6 +55,7 @@ mod testing;
 mod tls;
 mod tokens;
 mod view;
+mod visibility;
 mod wake;
 mod webhooks;
 

@@ -2,15 +2,17 @@
 //!
 //! Guarantee: what cannot be found belongs to nobody.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use muster_domain::access::{Action, Denied, Object, Principal, depends_on_owner, may};
-use muster_domain::{JobId, QueueName, Worker, WorkerId};
-use muster_store::{JobFilter, NewJob, StoreExt as _};
+use muster_domain::visibility::sees_all;
+use muster_domain::{GangId, Job, JobId, QueueLists, QueueName, Rejection, SetId, Worker, WorkerId};
+use muster_store::{JobFilter, NewJob, SetFilter, StoreExt as _};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::job_in_path;
+use crate::visibility::Visibility;
 
 /// What is known of the object.
 #[derive(Debug, Default)]
@@ -18,9 +20,20 @@ pub(crate) struct Owners {
     job: Option<JobId>,
     user: Option<String>,
     worker: Option<WorkerId>,
+    former: Vec<WorkerId>,
     /// Whether it is a worker, or a job that is held by one or by a claimer without a name.
     is_held: bool,
     keyless: bool,
+    /// Of the queue, or of the queue of the job.
+    admins: Vec<String>,
+}
+
+/// What a request is about, as far as its path says.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) owners: Owners,
+    /// The answer when it is there and the caller may not know that.
+    pub(crate) hidden: Option<ApiError>,
 }
 
 impl Owners {
@@ -45,8 +58,14 @@ impl Owners {
     }
 
     pub(crate) fn ask(&self, principal: &Principal, action: Action) -> Result<(), Denied> {
-        let Self { job, user, worker, keyless, .. } = self;
-        let object = Object { job: *job, owner: user.as_deref(), worker: worker.as_ref(), keyless: *keyless };
+        let object = Object {
+            job: self.job,
+            owner: self.user.as_deref(),
+            worker: self.worker.as_ref(),
+            former: &self.former,
+            keyless: self.keyless,
+            admins: &self.admins,
+        };
         may(principal, action, &object)
     }
 }
@@ -55,38 +74,136 @@ impl Owners {
 pub(crate) const ASKED_BY_HANDLER: [&str; 6] =
     ["/jobs/bulk/{verb}", "/jobs/next", "/workers/register", "/notice", "/tokens", "/tokens/{id}"];
 
-/// Looks up whose the object is that the path names. `name` is the first part of it that is no fixed word.
-pub(crate) async fn of_path(app: &App, route: &str, name: &str) -> Result<Owners, ApiError> {
-    match route.split('/').nth(1).unwrap_or_default() {
-        "jobs" => match job_in_path(name) {
-            Some(id) => of_job(app, id).await,
-            None => Ok(Owners::default()),
-        },
-        "pipelines" | "arrays" => {
-            let Ok(set) = name.parse() else { return Ok(Owners::default()) };
-            let filter = JobFilter { set: Some(set), limit: Some(1), ..JobFilter::default() };
-            let first = app.store.jobs(filter).await?.jobs.into_iter().next();
-            Ok(Owners { user: first.and_then(|view| view.job.spec.user.clone()), ..Owners::default() })
-        }
-        "gangs" => {
-            let Ok(gang) = name.parse() else { return Ok(Owners::default()) };
-            let first = app.store.gang(gang).await?.into_iter().next();
-            Ok(Owners { user: first.and_then(|view| view.job.spec.user.clone()), ..Owners::default() })
-        }
-        "workers" => Ok(Owners::of_worker(WorkerId::new(name))),
-        _ => Ok(Owners::default()),
+impl Named {
+    /// As something of which no worker and no job has the whole.
+    fn without_holder(self) -> Self {
+        Self { owners: Owners { job: None, worker: None, former: Vec::new(), ..self.owners }, ..self }
     }
 }
 
-pub(crate) async fn of_job(app: &App, id: JobId) -> Result<Owners, ApiError> {
-    let Some(view) = app.store.job(id).await? else { return Ok(Owners::default()) };
-    let worker = view.job.worker().cloned();
-    let (user, is_held) = (view.job.spec.user.clone(), view.job.is_leased());
-    Ok(Owners { job: Some(id), user, worker, is_held, ..Owners::default() })
+/// The kinds of objects that some callers may not see.
+pub(crate) fn may_be_hidden(route: &str) -> bool {
+    matches!(kind(route), "jobs" | "pipelines" | "arrays" | "gangs") && route.contains("{id}")
 }
 
-/// Makes the submitter the user of these jobs, and keeps it to the queues that it was given.
-pub(crate) fn stamp(principal: &Principal, jobs: &mut [NewJob]) -> Result<(), ApiError> {
+fn kind(route: &str) -> &str {
+    route.split('/').nth(1).unwrap_or_default()
+}
+
+/// Looks up the object that the path names. `name` is the first part of it that is no fixed word. One that the caller may
+/// not see is nobody's, as one that is not there.
+pub(crate) async fn of_path(
+    app: &App,
+    principal: &Principal,
+    route: &str,
+    name: &str,
+) -> Result<Named, ApiError> {
+    match kind(route) {
+        "jobs" => {
+            let Some(id) = job_in_path(name) else { return Ok(Named::default()) };
+            let job = app.store.job(id).await?.map(|view| view.job);
+            of_job(app, principal, job, ApiError::job_not_found).await
+        }
+        "pipelines" | "arrays" => match name.parse() {
+            Ok(set) => of_set(app, principal, set).await,
+            Err(_) => Ok(Named::default()),
+        },
+        "gangs" => {
+            let Ok(gang) = name.parse() else { return Ok(Named::default()) };
+            let first = app.store.gang(gang).await?.into_iter().next();
+            let named = of_job(app, principal, first.map(|view| view.job), ApiError::gang_not_found).await?;
+            Ok(named.without_holder())
+        }
+        "workers" => Ok(Named { owners: Owners::of_worker(WorkerId::new(name)), hidden: None }),
+        "queues" => {
+            let admins = Visibility::of(app, principal).await?.admins(&QueueName::new(name));
+            Ok(Named { owners: Owners { admins, ..Owners::default() }, hidden: None })
+        }
+        _ => Ok(Named::default()),
+    }
+}
+
+async fn of_job(
+    app: &App,
+    principal: &Principal,
+    job: Option<Job>,
+    not_found: fn() -> ApiError,
+) -> Result<Named, ApiError> {
+    let Some(job) = job else { return Ok(Named::default()) };
+    let visibility = Visibility::of_job(app, principal, &job).await?;
+    // Workers and jobs have a right to their own only, which the owners tell.
+    if matches!(principal, Principal::User { .. }) && !visibility.has(&job) {
+        return Ok(Named { hidden: Some(not_found()), ..Named::default() });
+    }
+    let admins = job.spec.queue.as_ref().map(|queue| visibility.admins(queue)).unwrap_or_default();
+    let (user, worker, is_held) = (job.spec.user.clone(), job.worker().cloned(), job.is_leased());
+    let former = job.former_workers().cloned().collect();
+    let owners = Owners { job: Some(job.id), user, worker, former, is_held, keyless: false, admins };
+    Ok(Named { owners, hidden: None })
+}
+
+/// A set is whose its newest job is.
+async fn of_set(app: &App, principal: &Principal, set: SetId) -> Result<Named, ApiError> {
+    let seen_by = Some(principal.clone());
+    let filter = SetFilter { ids: vec![set], seen_by: seen_by.clone(), ..SetFilter::default() };
+    if app.store.sets(filter).await?.is_empty() {
+        return Ok(Named { hidden: Some(ApiError::set_not_found()), ..Named::default() });
+    }
+    let filter = JobFilter { set: Some(set), limit: Some(1), seen_by, ..JobFilter::default() };
+    let newest = app.store.jobs(filter).await?.jobs.into_iter().next();
+    let named = of_job(app, principal, newest.map(|view| view.job), ApiError::set_not_found).await?;
+    Ok(named.without_holder())
+}
+
+/// Makes the submitter the user of these jobs, and keeps it to the queues that let it in and to the jobs that it may see.
+pub(crate) async fn admit(app: &App, principal: &Principal, jobs: &mut [NewJob]) -> Result<(), ApiError> {
+    stamp(principal, jobs)?;
+    let Principal::User { name, .. } = principal else { return Ok(()) };
+    if sees_all(principal) {
+        return Ok(());
+    }
+    if jobs.iter().any(|job| job.spec.queue.is_some()) {
+        let lists = QueueLists::of(&app.store.queues().await?);
+        let queues = jobs.iter().filter_map(|job| job.spec.queue.as_ref());
+        if let Some(closed) = queues.into_iter().find(|queue| !lists.may_submit(name, queue)) {
+            let names = lists.submitters(closed).unwrap_or_default().join(", ");
+            let message =
+                format!("queue {closed} is not open to {name}; those who may submit to it are: {names}");
+            return Err(ApiError::not_yours("queue_name", message));
+        }
+    }
+    check_dependencies(app, principal, jobs).await
+}
+
+/// A job that the caller may not see is no job that it could wait for.
+async fn check_dependencies(app: &App, principal: &Principal, jobs: &[NewJob]) -> Result<(), ApiError> {
+    let names: HashSet<&str> = jobs.iter().flat_map(|job| &job.depends_on).map(String::as_str).collect();
+    let ids: HashMap<JobId, &str> =
+        names.iter().filter_map(|name| Some((name.parse().ok()?, *name))).collect();
+    let gangs: HashMap<GangId, &str> =
+        names.iter().filter_map(|name| Some((name.parse().ok()?, *name))).collect();
+    if ids.is_empty() && gangs.is_empty() {
+        return Ok(());
+    }
+    let visibility = Visibility::of(app, principal).await?;
+    let unknown = |name: &str| Rejection::UnknownDependency { name: name.to_owned() };
+    let wanted: Vec<JobId> = ids.keys().copied().collect();
+    for piece in wanted.chunks(1_000) {
+        let known = app.store.states(piece.to_vec()).await?;
+        if let Some(job) = known.iter().find(|job| !visibility.has(job)) {
+            return Err(unknown(ids.get(&job.id).copied().unwrap_or_default()).into());
+        }
+    }
+    for (gang, name) in gangs {
+        let first = app.store.gang(gang).await?.into_iter().next();
+        if first.is_some_and(|view| !visibility.has(&view.job)) {
+            return Err(unknown(name).into());
+        }
+    }
+    Ok(())
+}
+
+fn stamp(principal: &Principal, jobs: &mut [NewJob]) -> Result<(), ApiError> {
     let Principal::User { name, queues, .. } = principal else { return Ok(()) };
     for job in jobs {
         check_queue(name, queues.as_deref(), job.spec.queue.as_ref())?;
@@ -158,30 +275,35 @@ pub(crate) fn check_registration(principal: &Principal, worker: &Worker) -> Resu
     }
 }
 
-/// Parts jobs that a caller may change from those that it may not.
+/// Parts jobs that a caller may change from those that it may not, with the reason. What it may not see is not there.
 pub(crate) async fn changeable(
     app: &App,
     principal: &Principal,
     ids: Vec<JobId>,
-) -> Result<(Vec<JobId>, Vec<(JobId, Denied)>), ApiError> {
+) -> Result<(Vec<JobId>, Vec<(JobId, String)>), ApiError> {
     let action = Action::ChangeJobs;
     if !depends_on_owner(principal, action) {
         return Ok((ids, Vec::new()));
     }
+    let visibility = Visibility::of(app, principal).await?;
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for piece in ids.chunks(1_000) {
         let known = app.store.states(piece.to_vec()).await?;
         let owners: HashMap<JobId, Owners> = known
             .iter()
-            .map(|job| (job.id, Owners { user: job.spec.user.clone(), ..Owners::default() }))
+            .filter(|job| visibility.has(job))
+            .map(|job| {
+                let admins = job.spec.queue.as_ref().map(|queue| visibility.admins(queue));
+                let (user, admins) = (job.spec.user.clone(), admins.unwrap_or_default());
+                (job.id, Owners { user, admins, ..Owners::default() })
+            })
             .collect();
         for id in piece {
-            match owners.get(id).map_or_else(
-                || Owners::default().ask(principal, action),
-                |owners| owners.ask(principal, action),
-            ) {
-                Ok(()) => own.push(*id),
-                Err(denied) => others.push((*id, denied)),
+            let asked = owners.get(id).map(|owners| owners.ask(principal, action));
+            match asked {
+                Some(Ok(())) => own.push(*id),
+                Some(Err(denied)) => others.push((*id, denied.to_string())),
+                None => others.push((*id, Rejection::JobNotFound { id: *id }.to_string())),
             }
         }
     }

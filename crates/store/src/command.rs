@@ -5,8 +5,8 @@ use std::sync::Arc;
 use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{
     Actor, Amounts, Bid, By, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member,
-    Queue, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Terms, Timestamp,
-    Worker, WorkerId,
+    Queue, QueueAccess, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Terms,
+    Timestamp, Worker, WorkerId,
 };
 
 use muster_planner::policy::{Allowances, Cause};
@@ -206,12 +206,41 @@ pub struct QueueSettings {
     pub max_queued: Option<Option<u64>>,
     pub rate: Option<Option<RateLimit>>,
     pub terms: TermsChange,
+    pub access: AccessChange,
+}
+
+/// Which lists of users change, and to what; an empty one is removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccessChange {
+    pub submitters: Option<Vec<String>>,
+    pub admins: Option<Vec<String>>,
+    pub viewers: Option<Vec<String>>,
+}
+
+impl AccessChange {
+    fn apply(&self, access: &mut QueueAccess) {
+        let set = |list: &mut Vec<String>, change: &Option<Vec<String>>| {
+            if let Some(names) = change {
+                list.clone_from(names);
+            }
+        };
+        set(&mut access.submitters, &self.submitters);
+        set(&mut access.admins, &self.admins);
+        set(&mut access.viewers, &self.viewers);
+    }
 }
 
 impl QueueSettings {
     /// Nothing yet; callers set what they are about.
     pub fn new(name: QueueName) -> Self {
-        Self { name, paused: None, max_queued: None, rate: None, terms: TermsChange::default() }
+        Self {
+            name,
+            paused: None,
+            max_queued: None,
+            rate: None,
+            terms: TermsChange::default(),
+            access: AccessChange::default(),
+        }
     }
 
     /// The queue as it is afterwards, but for its place among others.
@@ -229,6 +258,7 @@ impl QueueSettings {
             queue.tokens_milli = 0;
         }
         self.terms.apply(&mut queue.terms);
+        self.access.apply(&mut queue.access);
     }
 }
 

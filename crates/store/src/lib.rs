@@ -30,9 +30,9 @@ pub use accounts::{
 };
 pub use applied::{Applied, DrainCause, GangNote, GangStep, Wake};
 pub use command::{
-    Answer, Ask, Attributed, CheckpointPart, Claimed, Command, Content, HeartbeatReply, Input, Instance,
-    NewJob, Outcome, PARTS_PREFIX, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart, Stopped,
-    Submit, Submitted, Sweep, SweepSummary, TermsChange,
+    AccessChange, Answer, Ask, Attributed, CheckpointPart, Claimed, Command, Content, HeartbeatReply, Input,
+    Instance, NewJob, Outcome, PARTS_PREFIX, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart,
+    Stopped, Submit, Submitted, Sweep, SweepSummary, TermsChange,
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use muster_domain::access::Principal;
 use muster_domain::{
     Account, Amounts, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet,
     Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, Worker, WorkerId,
@@ -35,6 +36,8 @@ pub struct JobFilter {
     pub before_seq: Option<u64>,
     /// At most this many; `None` lists all.
     pub limit: Option<usize>,
+    /// Only what this caller may see. A page can then be shorter than asked for although more follow.
+    pub seen_by: Option<Principal>,
 }
 
 /// Which pipelines and arrays to read: all conditions hold together; newest first.
@@ -46,6 +49,8 @@ pub struct SetFilter {
     pub idempotency_key: Option<String>,
     pub before_seq: Option<u64>,
     pub limit: Option<usize>,
+    /// Only what this caller may see: sets of which it may see a job, and of them the steps of which it may see one.
+    pub seen_by: Option<Principal>,
 }
 
 /// How many jobs of one step of a set are in one state.

@@ -71,6 +71,9 @@ pub(crate) struct JobArgs {
     /// Who submits it, as limits for each user count it [default: who is logged in, else $USER or $LOGNAME]
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
+    /// Show it, its output and its events to its owner and to operators only
+    #[arg(long)]
+    pub(crate) private: bool,
     /// Never stop it in favour of other work; it then does not borrow from other queues
     #[arg(long)]
     pub(crate) no_preempt: bool,

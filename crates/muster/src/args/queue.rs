@@ -14,7 +14,8 @@ Examples:
   muster queue rm nigthly
   muster queue set nightly --max-queued 10000 --rate 10/1m
   muster queue set research --parent lab --nominal gpus=32,cpus=512 --borrow gpus=8
-  muster queue set research --lend gpus=16 --weight 2 --max-running-per-user 20";
+  muster queue set research --lend gpus=16 --weight 2 --max-running-per-user 20
+  muster queue set research --submitters ann,bob --admins carl --viewers ann,bob,vera";
 
 /// `muster queue`.
 #[derive(Debug, Clone, Args)]
@@ -93,6 +94,15 @@ pub(crate) struct QueueSetArgs {
     /// How many jobs of each user may wait, or none for no limit
     #[arg(long, value_name = "N|none", value_parser = count::<u64>)]
     pub(crate) max_queued_per_user: Option<Limit<u64>>,
+    /// The users who may submit, separated by commas, or none for everyone; without a list that of the queue above counts
+    #[arg(long, value_name = "USERS|none", value_parser = users, help_heading = "Users")]
+    pub(crate) submitters: Option<Limit<Vec<String>>>,
+    /// The users who change the jobs of others in it and pause it, or none
+    #[arg(long, value_name = "USERS|none", value_parser = users, help_heading = "Users")]
+    pub(crate) admins: Option<Limit<Vec<String>>>,
+    /// The users who see the jobs of others in it, or none for everyone
+    #[arg(long, value_name = "USERS|none", value_parser = users, help_heading = "Users")]
+    pub(crate) viewers: Option<Limit<Vec<String>>>,
 }
 
 /// A limit, or that there is none.
@@ -126,6 +136,18 @@ fn parent(text: &str) -> Result<Limit<String>, String> {
         "none" => Ok(Limit::None),
         name => Ok(Limit::At(name.to_owned())),
     }
+}
+
+/// `ann,bob`, or none.
+fn users(text: &str) -> Result<Limit<Vec<String>>, String> {
+    if text == "none" {
+        return Ok(Limit::None);
+    }
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.iter().any(String::is_empty) {
+        return Err(format!("{text:?} is no list of users; write for example ann,bob or none"));
+    }
+    Ok(Limit::At(names))
 }
 
 fn weight(text: &str) -> Result<Limit<f64>, String> {
@@ -214,5 +236,8 @@ mod tests {
         assert_eq!(weight("0.5"), Ok(Limit::At(0.5)));
         assert!(weight("0").is_err() && weight("much").is_err());
         assert_eq!(parent("none"), Ok(Limit::None));
+        assert_eq!(users("ann, bob"), Ok(Limit::At(vec!["ann".to_owned(), "bob".to_owned()])));
+        assert_eq!(users("none"), Ok(Limit::None));
+        assert!(users("").is_err() && users("ann,,bob").is_err());
     }
 }

@@ -67,6 +67,9 @@ fn update(args: &QueueSetArgs) -> Result<QueueUpdate, UsageError> {
         max_running: args.max_running.map(Limit::into_option),
         max_running_per_user: args.max_running_per_user.map(Limit::into_option),
         max_queued_per_user: args.max_queued_per_user.map(Limit::into_option),
+        submitters: args.submitters.map(Limit::into_option),
+        admins: args.admins.map(Limit::into_option),
+        viewers: args.viewers.map(Limit::into_option),
     };
     if update == QueueUpdate::default() {
         let message = "there is nothing to change; write for example --nominal gpus=8 or --max-queued N";

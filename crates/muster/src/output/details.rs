@@ -33,6 +33,10 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());
     add("user", job.user.as_deref().map(printable).unwrap_or_default());
+    add(
+        "private",
+        if job.private { "only its owner and operators see it".to_owned() } else { String::new() },
+    );
     add("preemption", if job.preemptible == Some(false) { "never".to_owned() } else { String::new() });
     add("priority", if job.priority == 0 { String::new() } else { job.priority.to_string() });
     add("needs", job.resources.as_ref().map(resources).unwrap_or_default());

@@ -109,6 +109,9 @@ pub(crate) fn queue_details(queue: &Queue, screen: Screen) -> String {
     add("", most(queue.max_running.map(u64::from)));
     add("", queue.max_running_per_user.map(|most| format!("at most {most} of a user")).unwrap_or_default());
     add("rate", rate(queue));
+    add("submit", printable(&queue.submitters.join(", ")));
+    add("admins", printable(&queue.admins.join(", ")));
+    add("viewers", printable(&queue.viewers.join(", ")));
     lines.join("\n")
 }
 

@@ -63,7 +63,7 @@ pub(crate) async fn submit_array(
     let (_, submit) = array.create(&app.config)?;
     let taken = take(&app, &call, submit).await?;
     tracing::info!(set_id = %taken.id, request_id = %call.request_id, size = taken.size, "array submitted");
-    let mut shown = view::set(&find(&app, taken.id, SetKind::Array).await?);
+    let mut shown = view::set(&find(&app, &call, taken.id, SetKind::Array).await?);
     shown.repeated = taken.repeated;
     shown.warnings = taken.warnings;
     json(if taken.repeated { StatusCode::OK } else { StatusCode::CREATED }, &shown)
@@ -84,8 +84,12 @@ pub(crate) async fn list_arrays(State(app): State<Shared>, call: Call) -> Result
     get, path = "/arrays/{id}", tag = "arrays", params(("id" = String, Path)),
     responses((status = 200, description = "The array", body = JobSet))
 )]
-pub(crate) async fn get_array(State(app): State<Shared>, SetPath(id): SetPath) -> Result<Response, ApiError> {
-    json(StatusCode::OK, &view::set(&find(&app, id, SetKind::Array).await?))
+pub(crate) async fn get_array(
+    State(app): State<Shared>,
+    SetPath(id): SetPath,
+    call: Call,
+) -> Result<Response, ApiError> {
+    json(StatusCode::OK, &view::set(&find(&app, &call, id, SetKind::Array).await?))
 }
 
 /// Cancels every unfinished element.
@@ -102,7 +106,7 @@ pub(crate) async fn cancel_array(
     SetPath(id): SetPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    find(&app, id, SetKind::Array).await?;
+    find(&app, &call, id, SetKind::Array).await?;
     change(&app, id, Verb::Cancel, &call).await
 }
 
@@ -117,6 +121,6 @@ pub(crate) async fn retry_array(
     SetPath(id): SetPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    find(&app, id, SetKind::Array).await?;
+    find(&app, &call, id, SetKind::Array).await?;
     change(&app, id, Verb::Retry, &call).await
 }

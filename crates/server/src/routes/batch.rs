@@ -3,11 +3,13 @@
 //! Guarantee: elements are checked while they are decoded, so that a body of many tiny elements is
 //! refused before it grows in memory.
 
+use std::collections::HashSet;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use muster_domain::Rejection;
+use muster_domain::{JobId, Rejection};
 use muster_protocol::{BatchItem, BatchResult};
 use muster_store::{Command, NewJob, Outcome, Submit, Submitted};
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
@@ -19,6 +21,7 @@ use crate::error::ApiError;
 use crate::extract::{Call, json};
 use crate::lenient::{self, Part, Reading};
 use crate::submission::SubmitBody;
+use crate::visibility::Visibility;
 use crate::{gang_submission, ownership, secret_uses, view};
 
 /// Jobs that were asked for, each checked on its own.
@@ -56,7 +59,7 @@ pub(crate) async fn submit_batch(
     }
     // A gang answers for all its tasks with the first.
     let mut jobs = gang_submission::spread(jobs);
-    ownership::stamp(&call.identity.principal, &mut jobs)?;
+    ownership::admit(&app, &call.identity.principal, &mut jobs).await?;
     let first_tasks: Vec<bool> = jobs.iter().map(|job| job.first_task.is_none()).collect();
     if asked > 0 {
         secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
@@ -69,8 +72,11 @@ pub(crate) async fn submit_batch(
             refuse_if_any_was_refused(&outcomes)?;
         }
         let outcomes = outcomes.into_iter().zip(first_tasks).filter(|(_, first)| *first);
-        let outcomes = outcomes.map(|(outcome, _)| outcome).collect();
-        fill(&mut results, outcomes);
+        let outcomes = outcomes.map(|(outcome, _)| outcome).collect::<Vec<_>>();
+        let repeated = outcomes.iter().flatten().filter(|one| one.repeated).map(|one| one.job.id).collect();
+        let visibility = Visibility::of(&app, &call.identity.principal).await?;
+        let known = visibility.among(&app, repeated).await?;
+        fill(&mut results, outcomes, &known);
     }
     let taken = results.iter().filter(|result| result.id.is_some()).count();
     if taken > 0 && app.journal.admits() {
@@ -158,10 +164,15 @@ fn refuse_if_any_was_refused(outcomes: &[Result<Submitted, Rejection>]) -> Resul
     cause.map_or(Ok(()), |(index, rejection)| Err(at_index(index, rejection.clone().into())))
 }
 
-fn fill(results: &mut [BatchResult], outcomes: Vec<Result<Submitted, Rejection>>) {
+/// `known` are the repeated ones that the caller may see.
+fn fill(results: &mut [BatchResult], outcomes: Vec<Result<Submitted, Rejection>>, known: &HashSet<JobId>) {
     let open = results.iter_mut().filter(|result| result.error.is_none());
     for (result, outcome) in open.zip(outcomes) {
         *result = match outcome {
+            Ok(submitted) if submitted.repeated && !known.contains(&submitted.job.id) => {
+                let error = Some(ApiError::key_taken().message.into_owned());
+                BatchResult { error, ..BatchResult::default() }
+            }
             Ok(submitted) => BatchResult {
                 id: Some(name(&submitted)),
                 status: Some(view::status(submitted.job.status())),

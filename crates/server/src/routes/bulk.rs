@@ -115,7 +115,7 @@ pub(crate) async fn change_many(
         let (ids, others) = ownership::changeable(&app, &call.identity.principal, ids).await?;
         let mut result = order.carry_out(&app, &call, ids).await?;
         let refused = others.into_iter().take(MOST_REFUSALS);
-        result.refused.extend(refused.map(|(id, denied)| (id.to_string(), denied.to_string())));
+        result.refused.extend(refused.map(|(id, why)| (id.to_string(), why)));
         result
     } else {
         let filter = filter(body)?;

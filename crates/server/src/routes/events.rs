@@ -24,6 +24,7 @@ use crate::error::ApiError;
 use crate::extract::{Call, JobPath, json, with_type};
 use crate::metrics::Open;
 use crate::view;
+use crate::visibility::Visibility;
 
 /// The most events of one job in one answer.
 const HISTORY: usize = 10_000;
@@ -73,9 +74,11 @@ pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Resu
     };
     let resumed = call.header("last-event-id").and_then(|text| text.parse().ok());
     let after = resumed.or(call.params.integer("after")?);
+    let principal = &call.identity.principal;
     if let (Some(job), Some(_)) = (job, after) {
         // The events of a job go with it: whoever comes back for them is told.
-        if app.store.job(job).await?.is_none() {
+        let found = app.store.job(job).await?.ok_or_else(ApiError::job_not_found)?.job;
+        if !Visibility::of_job(&app, principal, &found).await?.has(&found) {
             return Err(ApiError::job_not_found());
         }
     }
@@ -85,7 +88,8 @@ pub(crate) async fn stream_events(State(app): State<Shared>, call: Call) -> Resu
         Body::empty()
     } else {
         let open = Open::count(&app.metrics.bounds.event_readers);
-        Body::from_stream(live(Reader::new(app, job, after, newest), (permit, open)))
+        let reader = Reader::new(app, principal.clone(), job, after, newest);
+        Body::from_stream(live(reader, (permit, open)))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

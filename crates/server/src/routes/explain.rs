@@ -10,15 +10,17 @@ use muster_store::StoreExt;
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::extract::json;
+use crate::extract::{Call, json};
 use crate::view;
+use crate::visibility::Visibility;
 
 /// What waits for what, who holds kept room, what is free and why nobody uses it.
 #[utoipa::path(
     get, path = "/explain", tag = "system",
     responses((status = 200, description = "The cluster as a whole", body = Overview))
 )]
-pub(crate) async fn explain(State(app): State<Shared>) -> Result<Response, ApiError> {
+pub(crate) async fn explain(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
     let found = app.store.overview(app.config.clock.now()).await?;
+    let found = Visibility::of(&app, &call.identity.principal).await?.redact_overview(&app, found).await?;
     json(StatusCode::OK, &view::overview(&found))
 }

@@ -12,6 +12,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::extract::{Call, GangPath, JobPath, json};
 use crate::view;
+use crate::visibility::Visibility;
 
 /// Gangs on one page, when nothing is said.
 const PAGE: usize = 100;
@@ -75,10 +76,11 @@ pub(crate) async fn list_gangs(State(app): State<Shared>, call: Call) -> Result<
     let limit = call.params.integer::<usize>("limit")?.unwrap_or(PAGE).clamp(1, app.config.limits.page);
     let wanted = call.params.filled("state").map(str::to_owned);
     let mut before_seq = call.params.integer::<u64>("cursor")?;
+    let visibility = Visibility::of(&app, &call.identity.principal).await?;
     let mut found: Vec<GangSummary> = Vec::new();
     let mut next = None;
     loop {
-        let step = if wanted.is_some() { STEP } else { limit + 1 };
+        let step = if wanted.is_some() || !visibility.is_whole() { STEP } else { limit + 1 };
         let page = app.store.gangs(GangFilter { before_seq, limit: step }).await?;
         let last = page.len() < step;
         for gang in page {
@@ -87,6 +89,9 @@ pub(crate) async fn list_gangs(State(app): State<Shared>, call: Call) -> Result<
                 break;
             }
             before_seq = Some(gang.seq);
+            if gang.tasks.first().is_some_and(|task| !visibility.has(task)) {
+                continue;
+            }
             let summary = view::gangs::summary(gang.id, &gang.tasks);
             let fits = |summary: &GangSummary| {
                 let state = serde_json::to_value(summary.state).ok();
@@ -212,10 +217,13 @@ pub(crate) async fn preempt_job(
 pub(crate) async fn why_gang(
     State(app): State<Shared>,
     GangPath(id): GangPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
     let job = handle(&app, id).await?;
     let (job, explanation) =
         app.store.why(job, app.config.clock.now()).await?.ok_or_else(ApiError::gang_not_found)?;
+    let visibility = Visibility::of(&app, &call.identity.principal).await?;
+    let explanation = visibility.redact_why(&app, explanation).await?;
     json(StatusCode::OK, &Why { id: id.to_string(), ..view::why(&job, &explanation) })
 }
 

@@ -8,8 +8,9 @@ use muster_store::StoreExt;
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::extract::{JobPath, json};
+use crate::extract::{Call, JobPath, json};
 use crate::view;
+use crate::visibility::Visibility;
 
 /// One job.
 #[utoipa::path(
@@ -26,8 +27,14 @@ pub(crate) async fn get_job(State(app): State<Shared>, JobPath(id): JobPath) -> 
     get, path = "/jobs/{id}/why", tag = "jobs", params(("id" = String, Path)),
     responses((status = 200, description = "Every reason", body = Why))
 )]
-pub(crate) async fn why(State(app): State<Shared>, JobPath(id): JobPath) -> Result<Response, ApiError> {
+pub(crate) async fn why(
+    State(app): State<Shared>,
+    JobPath(id): JobPath,
+    call: Call,
+) -> Result<Response, ApiError> {
     let (job, explanation) =
         app.store.why(id, app.config.clock.now()).await?.ok_or_else(ApiError::job_not_found)?;
+    let visibility = Visibility::of(&app, &call.identity.principal).await?;
+    let explanation = visibility.redact_why(&app, explanation).await?;
     json(StatusCode::OK, &view::why(&job, &explanation))
 }

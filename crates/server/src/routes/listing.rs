@@ -34,7 +34,7 @@ const STREAM_PAGE: usize = 500;
         ("pipeline" = Option<String>, Query, description = "Only jobs of this pipeline"),
         ("array" = Option<String>, Query, description = "Only elements of this array"),
         ("step" = Option<String>, Query, description = "Only jobs of this step of a pipeline"),
-        ("limit" = Option<u32>, Query, description = "At most this many; `X-Next-Cursor` continues the list"),
+        ("limit" = Option<u32>, Query, description = "At most this many, and fewer where much was passed over that the caller may not see; `X-Next-Cursor` continues the list"),
         ("cursor" = Option<String>, Query),
     ),
     responses((
@@ -45,6 +45,7 @@ const STREAM_PAGE: usize = 500;
 pub(crate) async fn list_jobs(State(app): State<Shared>, call: Call) -> Result<Response, ApiError> {
     let limit = limit(&call.params, app.config.limits.page)?;
     let filter = filter(&call.params, app.config.clock.now())?;
+    let filter = JobFilter { seen_by: call.seen_by(), ..filter };
     let page =
         app.store.jobs(JobFilter { limit: Some(limit.unwrap_or(STREAM_PAGE)), ..filter.clone() }).await?;
     let next = page.next;
@@ -92,7 +93,7 @@ fn filter(params: &Params, now: Timestamp) -> Result<JobFilter, ApiError> {
         step: params.filled("step").map(str::to_owned),
         since: params.filled("since").map(|text| since(text, now)).transpose()?,
         before_seq,
-        limit: None,
+        ..JobFilter::default()
     })
 }
 

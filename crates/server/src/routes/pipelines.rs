@@ -61,7 +61,7 @@ pub(crate) async fn submit_pipeline(
     let (_, submit) = pipeline.create(call.header(HEADER_IDEMPOTENCY_KEY).map(str::to_owned))?;
     let taken = take(&app, &call, submit).await?;
     tracing::info!(set_id = %taken.id, request_id = %call.request_id, size = taken.size, "pipeline submitted");
-    answer(&app, taken).await
+    answer(&app, &call, taken).await
 }
 
 /// Adds steps to a pipeline; they may need steps that are there.
@@ -83,7 +83,7 @@ pub(crate) async fn add_steps(
     body: Body,
 ) -> Result<Response, ApiError> {
     let text = text(&app, body).await?;
-    let view = find(&app, id, SetKind::Pipeline).await?;
+    let view = find(&app, &call, id, SetKind::Pipeline).await?;
     let names: BTreeSet<String> = view.set.outline.iter().map(|step| step.name.clone()).collect();
     let parameters = parameters(call.params.all("param"))?;
     let document = muster_document::parse_addition(&text, &parameters, &names);
@@ -103,7 +103,7 @@ pub(crate) async fn add_steps(
     };
     let taken = take(&app, &call, pipeline.extend(id)?).await?;
     tracing::info!(set_id = %id, request_id = %call.request_id, size = taken.size, "steps added");
-    answer(&app, taken).await
+    answer(&app, &call, taken).await
 }
 
 async fn jobs_of_step(app: &App, set: SetId, step: &str) -> Result<Vec<String>, ApiError> {
@@ -134,11 +134,14 @@ pub(super) struct Taken {
 }
 
 pub(super) async fn take(app: &App, call: &Call, mut submit: Submit) -> Result<Taken, ApiError> {
-    ownership::stamp(&call.identity.principal, &mut submit.jobs)?;
+    ownership::admit(app, &call.identity.principal, &mut submit.jobs).await?;
     secret_uses::admit(app, &call.identity.principal, &submit.jobs).await?;
     let mut remarks = app.admission.admit(app.store.as_ref(), &submit.jobs).await?;
     match app.batcher.submit_one(call.attributed(Command::Submit(submit))).await? {
         Outcome::SubmittedSet { set, repeated, warnings } => {
+            if repeated {
+                find(app, call, set.id, set.kind).await.map_err(|_| ApiError::key_taken())?;
+            }
             remarks.extend(warnings);
             Ok(Taken { id: set.id, size: set.size, repeated, warnings: remarks })
         }
@@ -146,26 +149,30 @@ pub(super) async fn take(app: &App, call: &Call, mut submit: Submit) -> Result<T
     }
 }
 
-pub(super) async fn find(app: &App, id: SetId, kind: SetKind) -> Result<SetView, ApiError> {
-    let filter = SetFilter { ids: vec![id], kind: Some(kind), ..SetFilter::default() };
+pub(super) async fn find(app: &App, call: &Call, id: SetId, kind: SetKind) -> Result<SetView, ApiError> {
+    let filter =
+        SetFilter { ids: vec![id], kind: Some(kind), seen_by: call.seen_by(), ..SetFilter::default() };
     app.store.sets(filter).await?.pop().ok_or_else(ApiError::set_not_found)
 }
 
-async fn answer(app: &App, taken: Taken) -> Result<Response, ApiError> {
-    let mut pipeline = read(app, taken.id).await?;
+async fn answer(app: &App, call: &Call, taken: Taken) -> Result<Response, ApiError> {
+    let mut pipeline = read(app, call, taken.id).await?;
     pipeline.set.repeated = taken.repeated;
     pipeline.set.warnings = taken.warnings;
     json(if taken.repeated { StatusCode::OK } else { StatusCode::CREATED }, &pipeline)
 }
 
-async fn read(app: &App, id: SetId) -> Result<Pipeline, ApiError> {
-    let view = find(app, id, SetKind::Pipeline).await?;
+async fn read(app: &App, call: &Call, id: SetId) -> Result<Pipeline, ApiError> {
+    let view = find(app, call, id, SetKind::Pipeline).await?;
     let mut jobs: Vec<JobView> = Vec::new();
     if view.set.size <= READ_WHOLE {
-        jobs = app.store.jobs(JobFilter { limit: Some(READ_WHOLE as usize), ..of_set(id, None) }).await?.jobs;
+        let filter =
+            JobFilter { limit: Some(READ_WHOLE as usize), seen_by: call.seen_by(), ..of_set(id, None) };
+        jobs = app.store.jobs(filter).await?.jobs;
     } else {
         for step in &view.set.outline {
-            let filter = JobFilter { limit: Some(READ_OF_STEP), ..of_set(id, Some(step.name.clone())) };
+            let of_step = of_set(id, Some(step.name.clone()));
+            let filter = JobFilter { limit: Some(READ_OF_STEP), seen_by: call.seen_by(), ..of_step };
             jobs.extend(app.store.jobs(filter).await?.jobs);
         }
     }
@@ -180,8 +187,9 @@ async fn read(app: &App, id: SetId) -> Result<Pipeline, ApiError> {
 pub(crate) async fn get_pipeline(
     State(app): State<Shared>,
     SetPath(id): SetPath,
+    call: Call,
 ) -> Result<Response, ApiError> {
-    json(StatusCode::OK, &read(&app, id).await?)
+    json(StatusCode::OK, &read(&app, &call, id).await?)
 }
 
 /// Pipelines, newest first.
@@ -200,6 +208,7 @@ pub(super) async fn list(app: &App, call: &Call, kind: SetKind) -> Result<Respon
         kind: Some(kind),
         before_seq: call.params.integer("cursor")?,
         limit: Some(asked + 1),
+        seen_by: call.seen_by(),
         ..SetFilter::default()
     };
     let mut sets = app.store.sets(filter).await?;
@@ -228,7 +237,7 @@ pub(crate) async fn cancel_pipeline(
     SetPath(id): SetPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    find(&app, id, SetKind::Pipeline).await?;
+    find(&app, &call, id, SetKind::Pipeline).await?;
     change(&app, id, Verb::Cancel, &call).await
 }
 
@@ -247,7 +256,7 @@ pub(crate) async fn retry_pipeline(
     SetPath(id): SetPath,
     call: Call,
 ) -> Result<Response, ApiError> {
-    let view = find(&app, id, SetKind::Pipeline).await?;
+    let view = find(&app, &call, id, SetKind::Pipeline).await?;
     if let Some(step) = call.params.filled("from")
         && !view.set.outline.iter().any(|known| known.name == step)
     {
@@ -262,6 +271,8 @@ pub(super) async fn change(app: &App, id: SetId, verb: Verb, call: &Call) -> Res
     let step = call.params.filled("from").map(str::to_owned);
     let order = Order { verb, reason: message(call)?, dry_run: call.params.flag("dry_run") };
     let ids = matching(app, verb, of_set(id, step)).await?;
+    // A part of it may be somebody else's.
+    let (ids, _) = ownership::changeable(app, &call.identity.principal, ids).await?;
     let result = order.carry_out(app, call, ids).await?;
     json(StatusCode::OK, &result)
 }

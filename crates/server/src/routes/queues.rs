@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
+use muster_domain::access::Principal;
 use muster_domain::{self as domain, QueueName, Span};
 use muster_protocol::{Queue, QueueUpdate, RateLimit};
 use muster_store::{Command, Outcome, Query, QueueSettings, Reply, StoreExt};
@@ -80,12 +81,15 @@ pub(crate) async fn put_queue(
 ) -> Result<Response, ApiError> {
     check_text("name", &name, app.config.limits.name)?;
     let bytes = read_body(&app, body, app.config.limits.body).await?;
-    let update = read_update(&bytes, call.reading())?;
+    let mut update = read_update(&bytes, call.reading())?;
+    check_rights(&call.identity.principal, &update)?;
     if name.is_empty() {
         return Err(ApiError::invalid_field("name", "a queue must have a name"));
     }
     let rate = update.rate.map(|rate| rate.map(checked).transpose()).transpose()?;
+    let access = view::access(&mut update)?;
     let settings = QueueSettings {
+        access,
         paused: update.paused,
         max_queued: update.max_queued,
         rate,
@@ -123,7 +127,7 @@ pub(crate) async fn delete_queue(
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 14] = [
     "paused",
     "max_queued",
     "rate",
@@ -135,9 +139,30 @@ const KEYS: [&str; 11] = [
     "max_running",
     "max_running_per_user",
     "max_queued_per_user",
+    "submitters",
+    "admins",
+    "viewers",
 ];
 const RATE_KEYS: [&str; 2] = ["starts", "seconds"];
 const QUOTA_KEYS: [&str; 5] = ["cpus", "memory_mb", "vram_mb", "gpus", "counters"];
+
+/// An admin of a queue sets how its users share it. What it takes from others, and whom it lets in, is an operator's.
+fn check_rights(principal: &Principal, update: &QueueUpdate) -> Result<(), ApiError> {
+    if principal.may_speak_for_others() {
+        return Ok(());
+    }
+    let allowed = QueueUpdate {
+        paused: update.paused,
+        max_running_per_user: update.max_running_per_user,
+        max_queued_per_user: update.max_queued_per_user,
+        ..QueueUpdate::default()
+    };
+    if allowed == *update {
+        return Ok(());
+    }
+    let message = "an admin of a queue sets paused, max_running_per_user and max_queued_per_user; ask an operator for the rest";
+    Err(ApiError::not_yours("queue", message.to_owned()))
+}
 
 /// `null` means something here, so that this body is not read as the others are; it is refused as they are.
 fn read_update(bytes: &[u8], reading: Reading) -> Result<QueueUpdate, ApiError> {

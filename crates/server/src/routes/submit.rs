@@ -13,6 +13,7 @@ use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, json};
 use crate::submission::SubmitBody;
+use crate::visibility::Visibility;
 use crate::{gang_submission, lenient, ownership, secret_uses, view};
 
 /// Submits one job.
@@ -37,7 +38,7 @@ pub(crate) async fn submit_job(
     let job = request.into_new_job(&app.config)?;
     let is_gang = job.spec.gang.is_some();
     let mut jobs = gang_submission::spread(vec![job]);
-    ownership::stamp(&call.identity.principal, &mut jobs)?;
+    ownership::admit(&app, &call.identity.principal, &mut jobs).await?;
     secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
     let remarks = app.admission.admit(app.store.as_ref(), &jobs).await?;
     let command = call.attributed(Command::Submit(Submit { jobs, atomic: is_gang, set: None }));
@@ -46,6 +47,11 @@ pub(crate) async fn submit_job(
     };
     let mut taken = results.into_iter().collect::<Result<Vec<Submitted>, _>>()?;
     let first = if taken.is_empty() { return Err(ApiError::internal()) } else { taken.remove(0) };
+    if first.repeated
+        && !Visibility::of_job(&app, &call.identity.principal, &first.job).await?.has(&first.job)
+    {
+        return Err(ApiError::key_taken());
+    }
     note(&app, &first, call.request_id);
     let first = Submitted { warnings: remarks.into_iter().chain(first.warnings).collect(), ..first };
     let status = if first.repeated { StatusCode::OK } else { StatusCode::CREATED };

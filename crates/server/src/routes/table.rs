@@ -7,8 +7,8 @@ use axum::middleware::from_fn_with_state;
 use muster_domain::access::Action::{
     ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, Join, ManageAccounts,
     ManageKeys, ManageTokens, ReadAudit, ReadCheckpoint, ReadCluster, ReadEvents, ReadHealth, ReadJobs,
-    ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, ReportJobs,
-    SaveCheckpoint, SubmitJobs, UseAccount,
+    ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, RemoveQueues,
+    ReportJobs, SaveCheckpoint, SubmitJobs, UseAccount,
 };
 
 use crate::app::Shared;
@@ -116,7 +116,7 @@ fn queue_and_webhook_routes(routes: Routes) -> Routes {
         .get("/queues", ReadQueues, queues::list_queues)
         .get("/queues/{name}", ReadQueues, queues::get_queue)
         .on(Verb::Put, "/queues/{name}", ChangeQueues, queues::put_queue)
-        .on(Verb::Delete, "/queues/{name}", ChangeQueues, queues::delete_queue)
+        .on(Verb::Delete, "/queues/{name}", RemoveQueues, queues::delete_queue)
         .get("/webhooks", ReadWebhooks, webhooks::list_webhooks)
         .post("/webhooks", ChangeWebhooks, webhooks::create_webhook)
         .get("/webhooks/dead-letters", ReadWebhooks, dead_letters::list_dead_letters)

@@ -132,6 +132,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         on_preempt_exit0: spec.exit0_finishes.then_some(wire::OnPreemptExit0::Success),
         signal_scope: spec.signal_scope.map(conditions::scope),
         user: spec.user.clone(),
+        private: spec.private,
         preemptible: spec.fixed.then_some(false),
         served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
         pinned: job.pinned,

@@ -1,8 +1,9 @@
 //! Queues and quotas as they cross the wire, and what is wrong with those that came.
 
+use muster_domain::account::is_user_name;
 use muster_domain::{self as domain, Amounts, Dimension, QueueName};
 use muster_protocol::{Queue, QueueUpdate, Quota, RateLimit};
-use muster_store::{QueueStanding, TermsChange};
+use muster_store::{AccessChange, QueueStanding, TermsChange};
 
 use crate::config::Limits;
 use crate::error::ApiError;
@@ -10,6 +11,8 @@ use crate::submission::{MAX_AMOUNT, check_text};
 
 /// The most that a queue may weigh; the least is a thousandth.
 const MAX_WEIGHT: f64 = 1e6;
+/// The most users that one list of a queue names.
+const MAX_USERS: usize = 1_000;
 
 pub(crate) fn queue(queue: &domain::Queue) -> Queue {
     let terms = &queue.terms;
@@ -26,6 +29,9 @@ pub(crate) fn queue(queue: &domain::Queue) -> Queue {
         max_running: terms.max_running,
         max_running_per_user: terms.max_running_per_user,
         max_queued_per_user: terms.max_queued_per_user,
+        submitters: queue.access.submitters.clone(),
+        admins: queue.access.admins.clone(),
+        viewers: queue.access.viewers.clone(),
         ..Queue::default()
     }
 }
@@ -85,6 +91,31 @@ pub(crate) fn terms(update: QueueUpdate, limits: &Limits) -> Result<TermsChange,
         max_running_per_user: update.max_running_per_user,
         max_queued_per_user: update.max_queued_per_user,
     })
+}
+
+/// Which lists of users are to change.
+pub(crate) fn access(update: &mut QueueUpdate) -> Result<AccessChange, ApiError> {
+    let list = |field: &'static str, names: Option<Option<Vec<String>>>| {
+        names.map(|names| checked_users(field, names.unwrap_or_default())).transpose()
+    };
+    Ok(AccessChange {
+        submitters: list("submitters", update.submitters.take())?,
+        admins: list("admins", update.admins.take())?,
+        viewers: list("viewers", update.viewers.take())?,
+    })
+}
+
+fn checked_users(field: &'static str, mut names: Vec<String>) -> Result<Vec<String>, ApiError> {
+    if names.len() > MAX_USERS {
+        return Err(ApiError::over_limit(field, MAX_USERS, "users"));
+    }
+    if let Some(wrong) = names.iter().find(|name| !is_user_name(name)) {
+        let message = format!("{field}: {wrong:?} cannot be the name of a user");
+        return Err(ApiError::invalid_field(field, message));
+    }
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
 }
 
 fn checked_weight(weight: f64) -> Result<u32, ApiError> {

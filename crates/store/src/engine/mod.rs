@@ -32,6 +32,7 @@ mod settle;
 mod standings;
 mod submit;
 mod sweep;
+mod visible;
 mod webhooks;
 mod why;
 mod work;

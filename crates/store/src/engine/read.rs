@@ -7,6 +7,7 @@ use muster_domain::{GangId, Job, JobId, JobSet, SetId, Timestamp, Worker, Worker
 use muster_planner::WorkerView;
 
 use super::claim::with_usage;
+use super::visible::{Visible, only_shown_steps};
 use super::why::why;
 use super::{Policies, accounts, devices, overview, preview, secrets, standings, webhooks};
 use crate::error::StoreError;
@@ -111,7 +112,11 @@ async fn finished<T: Tx>(
 }
 
 async fn sets<T: Tx>(tx: &mut T, filter: &SetFilter) -> Result<Vec<SetView>, StoreError> {
-    let found = tx.sets(filter).await?;
+    let visible = Visible::to(tx, filter.seen_by.as_ref()).await?;
+    let found = match &visible {
+        Some(visible) => visible.sets(tx, filter).await?,
+        None => tx.sets(filter).await?,
+    };
     let ids: Vec<SetId> = found.iter().map(|set| set.id).collect();
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -120,11 +125,21 @@ async fn sets<T: Tx>(tx: &mut T, filter: &SetFilter) -> Result<Vec<SetView>, Sto
     for count in tx.count_sets(&ids).await? {
         counts.entry(count.set).or_default().push(count);
     }
-    let view = |set: JobSet| SetView { counts: counts.remove(&set.id).unwrap_or_default(), set };
+    let view = |set: JobSet| {
+        let mut view = SetView { counts: counts.remove(&set.id).unwrap_or_default(), set };
+        if visible.is_some() {
+            only_shown_steps(&mut view);
+        }
+        view
+    };
     Ok(found.into_iter().map(view).collect())
 }
 
 async fn page<T: Tx>(tx: &mut T, filter: &JobFilter) -> Result<JobPage, StoreError> {
+    if let Some(visible) = Visible::to(tx, filter.seen_by.as_ref()).await? {
+        let (jobs, next) = visible.jobs(tx, filter).await?;
+        return Ok(JobPage { jobs: with_checkpoints(tx, jobs).await?, next });
+    }
     // One more than asked for tells whether there is a next page.
     let beyond = JobFilter { limit: filter.limit.map(|limit| limit.saturating_add(1)), ..filter.clone() };
     let mut jobs = tx.list_jobs(&beyond).await?;

@@ -5,16 +5,21 @@
 //! newest event at the beginning: what comes later cannot be gone yet. A number that was never given to an
 //! event, which a database server may leave out, looks the same; a mark says that something may be missing.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use muster_domain::access::Principal;
+use muster_domain::visibility::sees_all;
 use muster_domain::{Event, JobId};
 use muster_protocol::EventGap;
 use muster_store::{EventFilter, StoreExt};
 use tokio::sync::watch;
 
 use crate::app::Shared;
+use crate::error::ApiError;
 use crate::view;
+use crate::visibility::Visibility;
 
 /// Events that are read at a time.
 const PAGE: usize = 256;
@@ -27,6 +32,7 @@ const SAFETY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Reader {
     app: Shared,
+    principal: Principal,
     job: Option<JobId>,
     place: Place,
     feed: watch::Receiver<u64>,
@@ -34,11 +40,17 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Reads what comes after `after`; `newest` is the position of the newest event.
-    pub(super) fn new(app: Shared, job: Option<JobId>, after: u64, newest: u64) -> Self {
+    pub(super) fn new(
+        app: Shared,
+        principal: Principal,
+        job: Option<JobId>,
+        after: u64,
+        newest: u64,
+    ) -> Self {
         let feed = app.hub.event_feed();
         // Between two events of one job there are those of others: no hole can be told from its numbers.
         let whole_until = if job.is_some() { 0 } else { newest };
-        Self { app, job, place: Place { after, whole_until }, feed }
+        Self { app, principal, job, place: Place { after, whole_until }, feed }
     }
 
     /// How long the reader may leave unread what there is.
@@ -76,15 +88,35 @@ impl Reader {
 
     /// New events as text. A store that does not answer is asked again at the next occasion.
     async fn read(&mut self) -> String {
-        let filter = EventFilter { job: self.job, after: self.place.after, limit: PAGE };
-        match self.app.store.events(filter).await {
-            Ok(events) => self.place.page(&events),
-            Err(error) => {
-                self.app.metrics.store_error();
-                tracing::warn!(%error, "the event stream could not read the store");
-                String::new()
+        let mut filter = EventFilter { job: self.job, after: self.place.after, limit: PAGE };
+        loop {
+            let events = match self.app.store.events(filter).await {
+                Ok(events) => events,
+                Err(error) => {
+                    self.app.metrics.store_error();
+                    tracing::warn!(%error, "the event stream could not read the store");
+                    return String::new();
+                }
+            };
+            let Ok(hidden) = self.hidden(&events).await else { return String::new() };
+            let text = self.place.page(&events, &hidden);
+            // A page of which nothing is shown is followed by the next one at once.
+            if !text.is_empty() || events.len() < PAGE {
+                return text;
             }
+            filter.after = self.place.after;
         }
+    }
+
+    /// The jobs of these events that the reader may not see.
+    async fn hidden(&self, events: &[Event]) -> Result<HashSet<JobId>, ApiError> {
+        if sees_all(&self.principal) {
+            return Ok(HashSet::new());
+        }
+        let jobs: HashSet<JobId> = events.iter().filter_map(|event| event.job).collect();
+        let visibility = Visibility::of(&self.app, &self.principal).await?;
+        let visible = visibility.among(&self.app, jobs.iter().copied().collect()).await?;
+        Ok(jobs.difference(&visible).copied().collect())
     }
 }
 
@@ -97,12 +129,15 @@ struct Place {
 }
 
 impl Place {
-    /// The page as text, with marks where something is missing.
-    fn page(&mut self, events: &[Event]) -> String {
+    /// The page as text, with marks where something is missing. Events of hidden jobs are passed over without one.
+    fn page(&mut self, events: &[Event], hidden: &HashSet<JobId>) -> String {
         let mut text = String::new();
         for event in events {
             self.mark_before(event.seq, &mut text);
             self.after = self.after.max(event.seq);
+            if event.job.is_some_and(|job| hidden.contains(&job)) {
+                continue;
+            }
             if let Ok(data) = serde_json::to_string(&view::event(event)) {
                 let name = event.kind.name();
                 // Writing to a string cannot fail.
@@ -151,7 +186,7 @@ mod tests {
 
     fn page(place: &mut Place, seqs: &[u64]) -> Vec<String> {
         let events: Vec<Event> = seqs.iter().map(|seq| event(*seq)).collect();
-        told(&place.page(&events))
+        told(&place.page(&events, &HashSet::new()))
     }
 
     #[test]
@@ -166,9 +201,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_hidden_is_passed_over_without_a_mark() {
+        let job = JobId::from_random([1; 16]);
+        let hidden = Event { seq: 2, ..Event::of_job(job, Timestamp::default(), EventKind::Unblocked) };
+        let mut place = Place { after: 0, whole_until: 3 };
+        let text = place.page(&[event(1), hidden, event(3)], &HashSet::from([job]));
+        assert_eq!(told(&text), ["worker_registered 1", "worker_registered 3"]);
+        assert_eq!(place.after, 3);
+    }
+
+    #[test]
     fn a_mark_says_where_it_goes_on() {
         let mut place = Place { after: 0, whole_until: 10 };
-        assert!(place.page(&[event(5)]).contains(r#"data: {"after":0,"first":5}"#));
+        assert!(place.page(&[event(5)], &HashSet::new()).contains(r#"data: {"after":0,"first":5}"#));
     }
 
     #[test]
