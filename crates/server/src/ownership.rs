@@ -309,3 +309,19 @@ pub(crate) async fn changeable(
     }
     Ok((own, others))
 }
+
+/// Those of the jobs that another user has, for the audit log. Only users with accounts are asked about.
+pub(crate) async fn of_others(
+    app: &App,
+    principal: &Principal,
+    ids: &[JobId],
+) -> Result<HashSet<JobId>, ApiError> {
+    let Principal::User { name, .. } = principal else { return Ok(HashSet::new()) };
+    let mut others = HashSet::new();
+    for piece in ids.chunks(1_000) {
+        let known = app.store.states(piece.to_vec()).await?;
+        let not_own = known.iter().filter(|job| job.spec.user.as_deref() != Some(name));
+        others.extend(not_own.map(|job| job.id));
+    }
+    Ok(others)
+}

@@ -58,5 +58,6 @@ mod sync;
 mod times;
 mod tls;
 mod two_schedulers;
+mod visibility;
 mod webhooks;
 mod workers;

@@ -194,3 +194,40 @@ fn a_signal_cancels_the_rest_of_an_array_that_runs() {
     let jobs = up.run(&["ls", "--json"]).ok().json();
     assert!(jobs.as_array().unwrap().iter().all(|job| job["status"] == "cancelled"), "{jobs}");
 }
+
+#[test]
+fn private_work_and_who_did_it_are_shown() {
+    let up = Up::start();
+    let id = up.submit(&["--private", "--hold", "--", "true"]);
+    assert_eq!(up.show(&id)["private"], json!(true));
+    assert!(up.run(&["show", &id]).ok().stdout.contains("only its owner and operators see it"));
+    let array = up.submit(&["--private", "--hold", "--array", "0-1", "--", "true"]);
+    let elements = up.run(&["ls", &array, "--json"]).ok().json();
+    assert!(elements.as_array().unwrap().iter().all(|job| job["private"] == json!(true)), "{elements}");
+    up.run(&["release", &id]).ok();
+    up.run(&["wait", &id]).ok();
+    let events = up.run(&["events", &id]).ok().stdout;
+    let lines: Vec<&str> = events.lines().collect();
+    assert_eq!(lines.len(), 4, "{events}");
+    for (line, by) in lines.iter().zip(["by local", "by local", "attempt 1 on ", "by worker "]) {
+        assert!(line.contains(by), "{events}");
+    }
+    let told = up.run(&["events", &id, "--json"]).ok().json();
+    assert_eq!(told[0]["by"], json!("local"));
+    assert!(told[2]["by"].as_str().unwrap().starts_with("worker "), "{told}");
+}
+
+#[test]
+fn a_queue_shows_the_users_that_it_names() {
+    let up = Up::start();
+    let lists = ["--submitters", "ann,bob", "--admins", "carl", "--viewers", "vera"];
+    let shown = up.run(&[&["queue", "set", "team"], lists.as_slice()].concat()).ok().stdout;
+    for line in ["submit:     ann, bob", "admins:     carl", "viewers:    vera"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    up.run(&["queue", "set", "team", "--submitters", "none"]).ok();
+    let shown = up.run(&["queue", "show", "team", "--json"]).ok().json();
+    assert_eq!((shown.get("submitters"), &shown["admins"]), (None, &json!(["carl"])));
+    let wrong = up.run(&["queue", "set", "team", "--viewers", "ann,,bob"]);
+    assert!(wrong.code() == 2 && wrong.stderr.contains("ann,bob or none"), "{wrong:?}");
+}

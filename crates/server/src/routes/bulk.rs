@@ -11,8 +11,9 @@ use axum::response::Response;
 use http::StatusCode;
 use muster_domain::{Job, JobId, QueueName, Rejection, SetId, Status, WorkerId};
 use muster_protocol::{BulkFilter, BulkResult};
-use muster_store::{Answer, Command, JobFilter, Outcome, StoreExt};
+use muster_store::{AccountVerb, Answer, Command, JobFilter, Outcome, StoreExt};
 
+use super::credentials;
 use super::listing::statuses_named;
 use crate::app::{App, Shared};
 use crate::body::read_body;
@@ -63,6 +64,16 @@ impl Verb {
             "retry" => Some(Self::Retry),
             "delete" => Some(Self::Delete),
             _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Hold => "hold",
+            Self::Release => "release",
+            Self::Retry => "retry",
+            Self::Delete => "delete",
         }
     }
 
@@ -187,7 +198,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Does it, or says what it would do.
+    /// Does it, or says what it would do. A change of what others have leaves a line in the audit log.
     pub(super) async fn carry_out(
         &self,
         app: &App,
@@ -197,6 +208,18 @@ impl Order {
         if self.dry_run {
             return self.preview(app, ids).await;
         }
+        let others = ownership::of_others(app, &call.identity.principal, &ids).await?;
+        let result = self.change(app, call, ids).await?;
+        let named = result.changed.iter().chain(&result.stopping);
+        let count = named.filter(|id| id.parse().is_ok_and(|id: JobId| others.contains(&id))).count();
+        if count > 0 {
+            let (action, object) = (format!("jobs.{}", self.verb.name()), Some(format!("{count} of others")));
+            credentials::change(app, call, AccountVerb::Note { action, object }).await?;
+        }
+        Ok(result)
+    }
+
+    async fn change(&self, app: &App, call: &Call, ids: Vec<JobId>) -> Result<BulkResult, ApiError> {
         let mut ledger = Ledger { revives: self.verb == Verb::Retry, ..Ledger::default() };
         let mut left = ids;
         // A job that ended with an ancestor is retried after it; so what is refused for that is tried again

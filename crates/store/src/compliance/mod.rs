@@ -40,6 +40,7 @@ pub mod submissions;
 pub mod sweeps;
 pub mod times;
 pub mod unique;
+pub mod visibility;
 pub mod webhooks;
 pub mod workers;
 
@@ -198,6 +199,11 @@ macro_rules! compliance_suite {
                 what_follows_from_an_end_is_the_schedulers, stops_say_who_wanted_them,
                 tasks_of_a_gang_say_who_stopped_them, a_batch_keeps_its_callers_apart,
                 what_operators_change_leaves_a_line,
+            }
+            visibility {
+                pages_of_what_is_visible_join_without_loss, nothing_visible_is_an_empty_list,
+                the_viewers_of_a_queue_see_its_jobs, of_a_pipeline_only_visible_steps_are_shown,
+                sets_of_which_nothing_is_visible_are_left_out, a_private_job_stays_private,
             }
             webhooks {
                 a_webhook_begins_with_the_next_event, webhooks_are_paused_resumed_and_removed,
