@@ -111,6 +111,7 @@ pub enum OnDisconnect {
 
 /// What was submitted. It never changes, so it is shared rather than copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub struct JobSpec {
     #[serde(rename = "p")]
     pub program: Program,

@@ -263,6 +263,7 @@ pub enum OnConflict {
 
 /// A job as every read and every claim shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the API of its own")]
 pub struct Job {
     pub id: String,
     pub command: String,

@@ -112,12 +112,9 @@ impl Cluster {
         };
         ask(&http, owner, "POST", "/jobs", &with(json!({ "priority": 9 })));
         let job = ask(&http, worker, "GET", "/jobs/next", "");
-        let defaults: String = fields
-            .as_object()
-            .unwrap()
-            .iter()
-            .map(|(key, value)| format!("  {}: {value}\n", key.trim_end_matches("_name")))
-            .collect();
+        let default =
+            |(key, value): (&String, &Value)| format!("  {}: {value}\n", key.trim_end_matches("_name"));
+        let defaults = fields.as_object().unwrap().iter().map(default).collect::<Vec<_>>().concat();
         let file =
             format!("name: {MARK}\ndefaults:\n{defaults}steps:\n  - name: {MARK}\n    run: echo {MARK}\n");
         let pipeline = ask(&http, owner, "POST", "/pipelines", &file);

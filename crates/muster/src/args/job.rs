@@ -58,6 +58,7 @@ The file is like that of a pipeline; its steps may need those that are there.";
 
 /// What to run, and what it needs.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct JobArgs {
     /// A name for people
     #[arg(long, value_name = "NAME")]

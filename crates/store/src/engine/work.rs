@@ -228,10 +228,8 @@ impl<'t, T: Tx> Work<'t, T> {
 
     fn trigger_gang(&mut self, gang: GangId, id: JobId, trigger: &Trigger) -> Result<Change, Rejection> {
         let mut tasks = self.whole_gang(gang)?;
-        // Before the change: a worker that reports an end no longer holds the task afterwards.
-        let by = self.by(self.job(id).ok());
         let GangChange { change, effects } = gang_transition(&mut tasks, id, trigger, self.now)?;
-        self.put_gang(gang, Some((id, trigger)), tasks, effects, by);
+        self.put_gang(gang, Some((id, trigger)), tasks, effects);
         Ok(change)
     }
 
@@ -239,7 +237,7 @@ impl<'t, T: Tx> Work<'t, T> {
     pub(crate) fn reserve(&mut self, gang: GangId, places: &[Place]) -> Result<(), Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let effects = lifecycle::reserve(&mut tasks, places, self.now)?;
-        self.put_gang(gang, None, tasks, effects, self.by(None));
+        self.put_gang(gang, None, tasks, effects);
         Ok(())
     }
 
@@ -247,7 +245,7 @@ impl<'t, T: Tx> Work<'t, T> {
     pub(crate) fn lapse(&mut self, gang: GangId, patience: Patience) -> Result<(), Rejection> {
         let mut tasks = self.whole_gang(gang)?;
         let effects = lifecycle::lapse(&mut tasks, patience, self.now)?;
-        self.put_gang(gang, None, tasks, effects, self.by(None));
+        self.put_gang(gang, None, tasks, effects);
         Ok(())
     }
 
@@ -270,14 +268,9 @@ impl<'t, T: Tx> Work<'t, T> {
         Ok(tasks)
     }
 
-    fn put_gang(
-        &mut self,
-        gang: GangId,
-        said: Option<(JobId, &Trigger)>,
-        tasks: Vec<Job>,
-        effects: Effects,
-        by: Option<By>,
-    ) {
+    fn put_gang(&mut self, gang: GangId, said: Option<(JobId, &Trigger)>, tasks: Vec<Job>, effects: Effects) {
+        // As it was: a worker that reports an end no longer holds the task afterwards.
+        let by = self.by(said.and_then(|(id, _)| self.job(id).ok()));
         let before = self.tasks_of(gang);
         self.gang_notes.extend(gang_notes::notes(said, &before, &tasks, &effects, self.now));
         for task in tasks {
