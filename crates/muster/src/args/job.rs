@@ -29,7 +29,7 @@ With --gang the tasks start together; each line of their output has the number o
 the task before it, and the exit code is that of the task that failed first. With
 fewer workers than tasks, several share a worker, unless --spread forbids it.
 
-When no scheduler answers and none was named, a private one is started for this
+When no scheduler answers and none was named, one of its own is started for this
 one job.";
 
 const SUBMIT_EXAMPLES: &str = "\
@@ -138,9 +138,9 @@ pub(crate) struct RunArgs {
     /// When no scheduler answers, start one that goes on afterwards
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Use a private scheduler for this job, whoever answers
+    /// Use a scheduler of its own for this job, whoever answers
     #[arg(long, conflicts_with_all = ["keep", "detach"])]
-    pub(crate) private: bool,
+    pub(crate) own_scheduler: bool,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<String>,

@@ -15,7 +15,7 @@ Examples:
   muster queue set nightly --max-queued 10000 --rate 10/1m
   muster queue set research --parent lab --nominal gpus=32,cpus=512 --borrow gpus=8
   muster queue set research --lend gpus=16 --weight 2 --max-running-per-user 20
-  muster queue set research --submitters ann,bob --admins carl --viewers ann,bob,vera";
+  muster queue set research --submitters ann,bob --admins carl --viewers ann,vera";
 
 /// `muster queue`.
 #[derive(Debug, Clone, Args)]

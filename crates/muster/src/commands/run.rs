@@ -44,7 +44,7 @@ async fn find_scheduler(
     private: &mut Option<Embedded>,
 ) -> anyhow::Result<Client> {
     let is_gang = args.job.gang.gang.is_some();
-    if args.private {
+    if args.own_scheduler {
         return start_private(private, is_gang).await;
     }
     let client = settings.client()?;

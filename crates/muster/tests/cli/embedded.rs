@@ -10,7 +10,7 @@ use crate::harness::{BOUND, Finished, Started, is_running, muster};
 
 fn private(directory: &TempDir, words: &[&str]) -> Finished {
     let mut command = muster(directory.path());
-    command.args(["run", "--private", "--"]).args(words);
+    command.args(["run", "--own-scheduler", "--"]).args(words);
     Started::spawn(command).finish()
 }
 
@@ -44,7 +44,7 @@ fn nothing_is_left_behind() {
     let temporary = directory.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
     let mut command = muster(directory.path());
-    command.env("TMPDIR", &temporary).args(["run", "--private", "--", "sh", "-c", "echo $PPID"]);
+    command.env("TMPDIR", &temporary).args(["run", "--own-scheduler", "--", "sh", "-c", "echo $PPID"]);
     let keeper: i32 = Started::spawn(command).finish().ok().line().parse().unwrap();
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
     until("the keeper is gone", BOUND, || !is_running(keeper));
@@ -76,7 +76,14 @@ fn ctrl_c_ends_the_job_and_the_scheduler() {
     let directory = TempDir::with_prefix("muster-test-").unwrap();
     let pid_file = directory.path().join("pid");
     let mut command = muster(directory.path());
-    command.args(["run", "--private", "--", "sh", "-c", "echo $$ > pid.new; mv pid.new pid; exec sleep 60"]);
+    command.args([
+        "run",
+        "--own-scheduler",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > pid.new; mv pid.new pid; exec sleep 60",
+    ]);
     let run = Started::spawn(command);
     until("the job runs", BOUND, || pid_file.exists());
     let pid: i32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();

@@ -39,7 +39,7 @@ fn the_tasks_of_a_gang_start_on_one_worker_when_there_is_only_one() {
     let directory = TempDir::with_prefix("muster-test-").unwrap();
     let mut command = muster(directory.path());
     let script = "echo rank $GANG_INDEX of $GANG_SIZE";
-    command.args(["run", "--private", "--gang", "4", "--", "sh", "-c", script]);
+    command.args(["run", "--own-scheduler", "--gang", "4", "--", "sh", "-c", script]);
     let finished = Started::spawn(command).finish().ok();
     let expected = ["[0] rank 0 of 4", "[1] rank 1 of 4", "[2] rank 2 of 4", "[3] rank 3 of 4"];
     assert_eq!(sorted(&finished.stdout), expected);

@@ -56,7 +56,7 @@ pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
     }
 }
 
-/// What the submitter wants to become of the job when something goes wrong.
+/// What the submitter wants besides where and when it runs.
 fn wishes(spec: &domain::JobSpec) -> wire::Job {
     let on_disconnect = spec.on_disconnect.map(crate::conditions::on_disconnect_text);
     let secret = |wish: &domain::SecretUse| wire::SecretUse {
@@ -65,7 +65,7 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         variable: Some(wish.variable.clone()),
     };
     let secrets = spec.secrets.iter().map(secret).collect();
-    wire::Job { on_disconnect, secrets, ..wire::Job::default() }
+    wire::Job { on_disconnect, secrets, private: spec.private, ..wire::Job::default() }
 }
 
 /// A job with its checkpoint: embedded when it is JSON, otherwise in base64.
@@ -132,7 +132,6 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         on_preempt_exit0: spec.exit0_finishes.then_some(wire::OnPreemptExit0::Success),
         signal_scope: spec.signal_scope.map(conditions::scope),
         user: spec.user.clone(),
-        private: spec.private,
         preemptible: spec.fixed.then_some(false),
         served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
         pinned: job.pinned,

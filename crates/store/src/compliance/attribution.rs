@@ -115,6 +115,12 @@ pub async fn tasks_of_a_gang_say_who_stopped_them(stage: &Stage) {
         assert!(seen.contains(&"reserved by scheduler".to_owned()), "{seen:?}");
         assert!(seen.contains(&"stop_requested by ann".to_owned()) && seen.contains(&drained), "{seen:?}");
     }
+    stage.advance(Span::from_secs(600));
+    stage.crew_alive(2).await;
+    let tasks = stage.start_gang(gang).await;
+    stage.report(&tasks[0], ReportKind::Failed).await.unwrap();
+    let other = told(stage, tasks[1].id).await;
+    assert_eq!(other.last().unwrap(), "stop_requested by scheduler", "no worker stops what another one has");
 }
 
 pub async fn a_batch_keeps_its_callers_apart(stage: &Stage) {

@@ -29,9 +29,8 @@ pub(crate) async fn apply<T: Tx>(
                 sign_of_life(work, *job, &Trigger::Prepared { caller: caller.clone() })
             }
             Command::AcknowledgeStop { job, caller, epoch } => {
-                let trigger = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
-                let change = work.trigger(*job, &trigger);
-                change.map(|change| Outcome::StopAcknowledged { repeated: change == Change::Repeated })
+                let stopped = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
+                acknowledge(work, *job, &stopped)
             }
             Command::SaveCheckpoint { job, caller, epoch, content } => {
                 let trigger = |bytes, file| Trigger::SaveCheckpoint {
@@ -83,6 +82,11 @@ pub(crate) async fn apply<T: Tx>(
         answers.put(position, answer);
     }
     Ok(())
+}
+
+fn acknowledge<T: Tx>(work: &mut Work<'_, T>, job: JobId, stopped: &Trigger) -> Answer {
+    let change = work.trigger(job, stopped)?;
+    Ok(Outcome::StopAcknowledged { repeated: change == Change::Repeated })
 }
 
 /// Answered with the job as it is now, so that the worker hears of a stop.

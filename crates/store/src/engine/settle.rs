@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use muster_domain::{GangId, JobId, ReportKind, Trigger};
 
 use super::work::Work;
-use crate::command::{CheckpointPart, Command};
+use crate::command::{CheckpointPart, Command, Submit};
 use crate::error::StoreError;
 use crate::tx::Tx;
 
@@ -47,11 +47,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Delete { job } => {
                 ids.insert(*job);
             }
-            Command::Submit(submit) => {
-                let named = submit.jobs.iter().flat_map(|job| &job.depends_on);
-                ids.extend(named.clone().filter_map(|name| name.parse::<JobId>().ok()));
-                gangs.extend(named.filter_map(|name| gang_name(name)));
-            }
+            Command::Submit(submit) => waited_for(submit, &mut ids, &mut gangs),
             Command::Claim(_)
             | Command::NoteInstance(_)
             | Command::RegisterWorker(_)
@@ -81,6 +77,13 @@ pub(crate) async fn lock_in_order<T: Tx>(
     }
     work.lock(ids.iter().copied().chain(alone)).await?;
     work.lock_whole(ids).await
+}
+
+/// Adds the jobs and gangs that a submission depends on.
+fn waited_for(submit: &Submit, ids: &mut BTreeSet<JobId>, gangs: &mut Vec<GangId>) {
+    let named = submit.jobs.iter().flat_map(|job| &job.depends_on);
+    ids.extend(named.clone().filter_map(|name| name.parse::<JobId>().ok()));
+    gangs.extend(named.filter_map(|name| gang_name(name)));
 }
 
 /// A gang that is named as a dependency.

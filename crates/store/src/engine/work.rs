@@ -271,6 +271,8 @@ impl<'t, T: Tx> Work<'t, T> {
     fn put_gang(&mut self, gang: GangId, said: Option<(JobId, &Trigger)>, tasks: Vec<Job>, effects: Effects) {
         // As it was: a worker that reports an end no longer holds the task afterwards.
         let by = self.by(said.and_then(|(id, _)| self.job(id).ok()));
+        // What a worker says about one task befalls the others by the scheduler.
+        let reported = said.map(|(id, _)| id).filter(|_| self.doer == Doer::Holder);
         let before = self.tasks_of(gang);
         self.gang_notes.extend(gang_notes::notes(said, &before, &tasks, &effects, self.now));
         for task in tasks {
@@ -287,7 +289,8 @@ impl<'t, T: Tx> Work<'t, T> {
                 kind,
                 EventKind::Done { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. }
             );
-            let event = Event::of_job(id, self.now, kind).caused_by(by.clone());
+            let by = if reported.is_some_and(|task| task != id) { Some(By::Scheduler) } else { by.clone() };
+            let event = Event::of_job(id, self.now, kind).caused_by(by);
             self.wake.note(&event, job);
             self.events.push(event);
             if ends {
