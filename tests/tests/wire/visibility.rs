@@ -283,6 +283,13 @@ fn every_route_hides(cluster: &Cluster, callers: &Callers, fields: &Value, seein
                 wrong.push(format!("{list} as {name}: {body}"));
             }
         }
+        // Whose the work is that waits before theirs is nothing that they are told; bob's own job waits behind it.
+        for told in ["/explain".to_owned(), format!("/jobs/{last}/why")] {
+            let body = send(&http, shown, "GET", &told, "").expect(200).text();
+            if !sees && body.contains("\"ann\"") {
+                wrong.push(format!("{told} as {name}: {body}"));
+            }
+        }
         let told = events_until(&http, shown, &last);
         if told.contains(&hidden.job) != sees || told.contains("event: gap") {
             wrong.push(format!("/events as {name}: {told}"));
@@ -292,20 +299,24 @@ fn every_route_hides(cluster: &Cluster, callers: &Callers, fields: &Value, seein
     // The numbers count it.
     let counted = |shown: &Shown| ask(&http, shown, "GET", "/summary", "")["jobs"].clone();
     assert_eq!(counted(callers.user("vera")), counted(&cluster.admin));
+    nothing_is_done_to_it(&http, bob, &hidden);
+}
+
+fn nothing_is_done_to_it(http: &Http, bob: &Shown, hidden: &Objects) {
     // What may not be seen is not changed either, and an id that is there answers as one that is not.
     for (method, route) in [("POST", "/jobs/{job}/cancel"), ("POST", "/pipelines/{pipeline}/cancel")] {
-        let answers = [&hidden, &nowhere()]
-            .map(|of| send(&http, bob, method, &target(route, of), ""))
+        let answers = [hidden, &nowhere()]
+            .map(|of| send(http, bob, method, &target(route, of), ""))
             .map(|answer| (answer.status, answer.text()));
         assert_eq!(answers[0], answers[1], "{route}");
         assert_eq!(answers[0].0, 403);
     }
     let bulk = json!({ "ids": [hidden.job] }).to_string();
-    let refused = ask(&http, bob, "POST", "/jobs/bulk/cancel", &bulk)["refused"].to_string();
+    let refused = ask(http, bob, "POST", "/jobs/bulk/cancel", &bulk)["refused"].to_string();
     assert!(refused.contains("not found") || refused.contains("no such job"), "{refused}");
     let after = json!({ "command": "true", "depends_on": [hidden.job] }).to_string();
     let unknown = json!({ "command": "true", "depends_on": [nowhere().job] }).to_string();
-    let codes = [after, unknown].map(|body| send(&http, bob, "POST", "/jobs", &body).status);
+    let codes = [after, unknown].map(|body| send(http, bob, "POST", "/jobs", &body).status);
     assert_eq!(codes, [400, 400], "nobody waits for what it may not see");
 }
 
