@@ -158,7 +158,7 @@ mod tests {
         let config = args.server_config().oidc.unwrap();
         let roles: Vec<&str> = config.roles.iter().map(|given| given.role.name()).collect();
         assert_eq!(
-            (roles, config.default_role.map(|role| role.name())),
+            (roles, config.default_role.map(muster_domain::access::UserRole::name)),
             (vec!["user", "admin"], Some("viewer"))
         );
         assert!(parse("[scheduler]\noidc-role = \"ml=boss\"", &[]).unwrap_err().contains("boss"));
