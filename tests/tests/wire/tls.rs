@@ -342,26 +342,6 @@ fn clients_that_say_nothing_or_nonsense_block_nobody() {
 }
 
 #[test]
-fn handshakes_under_way_are_bounded_for_strangers_and_not_for_the_owner() {
-    let bounded = ["--tls-self-signed", "--max-handshakes", "5"];
-    for (loopback, others_wait) in [("none", true), ("same", false)] {
-        let scheduler = Secure::start(&[&bounded[..], &["--loopback", loopback]].concat());
-        let mut halfway: Vec<TcpStream> = (0..5).map(|_| scheduler.tcp().unwrap()).collect();
-        for stream in &mut halfway {
-            // The beginning of a handshake whose rest does not come.
-            stream.write_all(&[22, 3, 1, 2, 0]).unwrap();
-        }
-        if others_wait {
-            until("the next handshake is refused", BOUND, || scheduler.line().is_err());
-        } else {
-            assert!(scheduler.line().is_ok());
-        }
-        drop(halfway);
-        until("hands are shaken again", BOUND, || scheduler.line().is_ok());
-    }
-}
-
-#[test]
 fn plain_http_is_told_to_use_https() {
     let scheduler = Secure::start(SELF_SIGNED);
     let mut plain = scheduler.tcp().unwrap();
