@@ -342,6 +342,33 @@ fn clients_that_say_nothing_or_nonsense_block_nobody() {
 }
 
 #[test]
+fn handshakes_under_way_are_bounded_for_strangers_and_not_for_the_owner() {
+    let bounded = ["--tls-self-signed", "--max-handshakes", "5"];
+    for (loopback, others_wait) in [("none", true), ("same", false)] {
+        let scheduler = Secure::start(&[&bounded[..], &["--loopback", loopback]].concat());
+        let mut halfway = Vec::new();
+        let mut begin = || {
+            let mut stream = scheduler.tcp().unwrap();
+            // The beginning of a handshake whose rest does not come.
+            stream.write_all(&[22, 3, 1, 2, 0]).unwrap();
+            halfway.push(stream);
+        };
+        (0..5).for_each(|_| begin());
+        if others_wait {
+            // One that met another handshake was refused itself, so that there is a new one each time.
+            until("the next handshake is refused", BOUND, || {
+                begin();
+                scheduler.line().is_err()
+            });
+        } else {
+            assert!(scheduler.line().is_ok());
+        }
+        drop(halfway);
+        until("hands are shaken again", BOUND, || scheduler.line().is_ok());
+    }
+}
+
+#[test]
 fn plain_http_is_told_to_use_https() {
     let scheduler = Secure::start(SELF_SIGNED);
     let mut plain = scheduler.tcp().unwrap();
