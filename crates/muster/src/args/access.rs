@@ -9,12 +9,13 @@ use super::{amounts, times};
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:
-  muster login                              through the provider of your company, where the scheduler has one
+  muster login                              with a browser, where there is a provider
   muster login ann                          asks for the password
   muster login --token-stdin < token.txt    keeps a token that somebody made for you
 
-Without a user name, a scheduler that has a login provider (OIDC) is logged in to through it: open the address that
-is shown, in any browser, and enter the code. With a user name the password is asked for.
+Without a user name, and where the scheduler has a login provider (OIDC), an
+address and a code are shown: open the address in any browser and enter the code.
+With a user name the password is asked for.
 
 What is kept is in muster/credentials.json in the directory of your settings.
 MUSTER_API_TOKEN is used instead of it where it is set.";
@@ -119,7 +120,7 @@ Examples:
   muster user set ann --queue nightly --queue dev
   muster user passwd ann
   muster user set bob --disable
-  muster user set ann --oidc-subject 8f1c22d0   ann may log in through the provider from now on";
+  muster user set ann --oidc-subject 8f1c   links ann with the login provider";
 
 /// `muster user`.
 #[derive(Debug, Clone, Args)]
