@@ -9,7 +9,7 @@ use super::{amounts, times};
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:
-  muster login                              with a browser, where there is a provider
+  muster login                              with a browser, where there is OIDC
   muster login ann                          asks for the password
   muster login --token-stdin < token.txt    keeps a token that somebody made for you
 
