@@ -75,7 +75,7 @@ impl LoginProvider {
         let urls = schedulers.iter().map(|one| format!("{}/auth/oidc/callback", one.url()));
         self.options["redirect_uris"] = urls.collect::<Vec<_>>().into();
         let place = place();
-        let mut command = Command::new("node");
+        let mut command = Command::new(node());
         command.arg("server.js").arg(self.options.to_string()).current_dir(&place);
         let log = self.directory.path().join("provider.log");
         let mut process = Process::start("the login provider", command, &log);
@@ -93,6 +93,12 @@ impl LoginProvider {
             process.kill9();
         }
     }
+}
+
+/// The Node.js of the machine, or the one that `scripts/install-test-deps` has put beside schemathesis when that was too old.
+fn node() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/bin/node");
+    if own.exists() { own } else { PathBuf::from("node") }
 }
 
 fn place() -> PathBuf {

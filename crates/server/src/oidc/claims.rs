@@ -4,7 +4,7 @@
 
 use muster_domain::OidcSubject;
 use muster_domain::access::UserRole;
-use muster_domain::account::{MAX_NAME, is_name};
+use muster_domain::account::{MAX_NAME, is_user_name};
 use muster_domain::sign_in::SignIn;
 use serde_json::Value;
 
@@ -66,10 +66,10 @@ fn name(config: &OidcConfig, claims: &Claims) -> Result<String, OidcError> {
              --oidc-scopes)"
         ));
     };
-    if !is_name(name) {
+    if !is_user_name(name) {
         return refused(format!(
-            "{:?}, the claim {from}, cannot be the name of a user: 1 to {MAX_NAME} letters, digits or any of . - _ @; take \
-             another claim (--oidc-name-claim)",
+            "{:?}, the claim {from}, cannot be the name of a user: 1 to {MAX_NAME} letters, digits or any of . - _ @, and not local, \
+             scheduler, worker or nobody; take another claim (--oidc-name-claim)",
             repeated(name)
         ));
     }
