@@ -54,6 +54,11 @@ pub enum Rejection {
     UnknownDependency { name: String },
     #[error("the idempotency key {key:?} names {first} already, which differs in {}", .fields.join(", "))]
     KeyReused { key: String, first: String, fields: Vec<&'static str> },
+    /// The waiting job that a newcomer wants to replace is another user's.
+    #[error(
+        "the unique key {key:?} is that of a waiting job of another user, which this one may not replace; use another key"
+    )]
+    KeyOfAnother { key: String },
     #[error("cycle detected: {}", .path.join("->"))]
     DependencyCycle { path: Vec<String> },
     #[error("the reference \"{name}\" is used by more than one job of the batch")]

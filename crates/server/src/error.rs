@@ -316,6 +316,7 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::QueueHasQueues { .. } | Rejection::QueueHasJobs { .. } => {
             (S::CONFLICT, "queue_in_use", None)
         }
+        Rejection::KeyOfAnother { .. } => (S::CONFLICT, "key_taken", Some("unique")),
         Rejection::KeyReused { .. } => (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key")),
         Rejection::UnknownDependency { .. } => (S::BAD_REQUEST, "unknown_dependency", Some("depends_on")),
         Rejection::DependencyCycle { .. } => (S::BAD_REQUEST, "dependency_cycle", Some("depends_on")),

@@ -225,7 +225,7 @@ macro_rules! compliance_suite {
                 retention_removes_empty_sets, a_cancelled_pipeline_is_retried_in_order, a_preview_ends_nothing,
             }
             unique {
-                the_unfinished_job_is_returned, a_waiting_job_gives_way, one_batch_makes_one_job,
+                the_unfinished_job_is_returned, a_waiting_job_gives_way, a_job_of_another_user_does_not_give_way, one_batch_makes_one_job,
                 parallel_submits_make_one_job, a_follower_of_the_same_batch_goes_with_the_replaced,
             }
             health {

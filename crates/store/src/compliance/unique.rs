@@ -1,6 +1,6 @@
 //! Unique keys: at most one unfinished job has one.
 
-use muster_domain::{Job, JobSpec, ReportKind, Status, Unique};
+use muster_domain::{By, Job, JobSpec, Rejection, ReportKind, Status, Unique};
 
 use super::stage::Stage;
 use crate::command::{Command, NewJob, Outcome, Submit, Submitted};
@@ -38,6 +38,31 @@ pub async fn a_waiting_job_gives_way(stage: &Stage) {
     assert_eq!(stage.status(follower.id).await, Status::Cancelled);
     assert_eq!(stage.claim().await.unwrap().id, second.job.id);
     assert!(stage.claim().await.is_none());
+}
+
+pub async fn a_job_of_another_user_does_not_give_way(stage: &Stage) {
+    let of = |user: &str| {
+        let job = keyed(stage, true);
+        let spec = JobSpec { user: Some(user.to_owned()), ..(*job.spec).clone() };
+        NewJob { spec: spec.into(), ..job }
+    };
+    let submit_as = async |name: &str, user: &str| {
+        let by = By::User { name: name.into(), token: None };
+        let submit = Submit { jobs: vec![of(user)], atomic: true, set: None };
+        match stage.one(Command::Submit(submit).caused_by(by)).await.unwrap() {
+            Outcome::Submitted(mut taken) => taken.pop().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    submit_as("ann", "ann").await.unwrap();
+    let first = stage.all().await.pop().unwrap();
+    let refused = submit_as("bob", "bob").await.unwrap_err();
+    assert_eq!(refused, Rejection::KeyOfAnother { key: "nightly".to_owned() });
+    assert_eq!(stage.status(first.id).await, Status::Pending);
+    submit_as("olga", "ann").await.unwrap();
+    assert_eq!(stage.status(first.id).await, Status::Cancelled, "an operator submits as its user");
+    // Nobody has proven a name here, so that names decide nothing.
+    assert!(!submit(stage, of("carl")).await.repeated);
 }
 
 pub async fn one_batch_makes_one_job(stage: &Stage) {

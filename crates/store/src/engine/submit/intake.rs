@@ -213,6 +213,10 @@ impl Intake {
         if !unique.replace || !waits {
             return Ok(Some(Found::Earlier(Box::new(existing.clone()))));
         }
+        // A key is no way to stop what the submitter could not cancel. Who may, cancels it, or submits as its user.
+        if matches!(work.by(None), Some(By::User { .. })) && existing.spec.user != new.spec.user {
+            return Err(Rejection::KeyOfAnother { key: unique.key.clone() });
+        }
         let message = Some(format!("replaced by {}", new.id));
         work.trigger(id, &Trigger::Cancel { message })?;
         self.unique.remove(&unique.key);
