@@ -2,7 +2,7 @@
 //!
 //! Guarantee: the terminal shows what is typed again afterwards, also when the line is given up.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
 use anyhow::Context as _;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
@@ -25,6 +25,10 @@ impl Drop for Restore {
 
 /// Asks for a line.
 pub(crate) fn line(prompt: &str) -> anyhow::Result<Vec<u8>> {
+    anyhow::ensure!(
+        io::stdin().is_terminal(),
+        "there is no terminal to ask on: pass the password on standard input, with --password-stdin"
+    );
     let before = tcgetattr(io::stdin()).context("cannot ask for the value on this terminal")?;
     let mut quiet = before.clone();
     // Signals are off too: Ctrl-C must not leave a terminal that shows nothing.

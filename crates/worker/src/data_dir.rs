@@ -57,7 +57,7 @@ pub struct DataDir {
 impl DataDir {
     /// Makes the directory if need be and takes it for this worker.
     pub fn take(path: &Path) -> Result<Self, WorkerError> {
-        let failed = |source| WorkerError::DataDirectory { path: path.to_owned(), source };
+        let failed = |cause| WorkerError::DataDirectory { path: path.to_owned(), cause };
         make_directory(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let mut lock = OpenOptions::new();
@@ -79,7 +79,7 @@ impl DataDir {
             return Ok(given.to_owned());
         }
         let file = self.path.join(ID_FILE);
-        let failed = |source| WorkerError::DataDirectory { path: file.clone(), source };
+        let failed = |cause| WorkerError::DataDirectory { path: file.clone(), cause };
         match std::fs::read_to_string(&file) {
             Ok(kept) if !kept.trim().is_empty() => return Ok(kept.trim().to_owned()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

@@ -34,7 +34,7 @@ pub fn kept_keys(data_dir: &Path) -> Result<Vec<KeptKey>, WorkerError> {
     let folder = key_directory(data_dir);
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|source| WorkerError::KeyFile { path: folder.clone(), source })?,
+        entries => entries.map_err(|cause| WorkerError::KeyFile { path: folder.clone(), cause })?,
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
@@ -59,7 +59,7 @@ pub fn make_key(data_dir: &Path, file: Option<&Path>) -> Result<KeptKey, WorkerE
         out.write_all(b"\n")?;
         out.sync_all()
     };
-    write().map_err(|source| WorkerError::KeyFile { path: file.clone(), source })?;
+    write().map_err(|cause| WorkerError::KeyFile { path: file.clone(), cause })?;
     Ok(KeptKey { file, pair })
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn announced(keys: &[KeyPair]) -> Vec<SealingKey> {
 }
 
 fn read(file: &Path) -> Result<KeyPair, WorkerError> {
-    let failed = |source| WorkerError::KeyFile { path: file.to_owned(), source };
+    let failed = |cause| WorkerError::KeyFile { path: file.to_owned(), cause };
     if fs::metadata(file).map_err(failed)?.mode() & 0o077 != 0 {
         return Err(WorkerError::KeyFileOpen { path: file.to_owned() });
     }

@@ -146,8 +146,15 @@ fn a_token_makes_no_stronger_one() {
     let admin = session(&http);
     let weak = json!({ "name": "weak", "role": "user", "queues": ["night"] });
     let weak = text(&send(&http, &admin, "POST", "/tokens", &weak).expect(201).json()["token"]);
-    let wanted = json!({ "name": "strong", "role": "admin" });
-    let made = send(&http, &weak, "POST", "/tokens", &wanted).expect(201).json();
+    for strong in
+        [json!({ "name": "strong", "role": "admin" }), json!({ "name": "wide", "queues": ["night", "day"] })]
+    {
+        send(&http, &weak, "POST", "/tokens", &strong).expect(403);
+    }
+    send(&http, &admin, "POST", "/users", &json!({ "name": "vera", "role": "viewer" })).expect(201);
+    let for_another = json!({ "name": "strong", "user": "vera", "role": "user" });
+    send(&http, &admin, "POST", "/tokens", &for_another).expect(403);
+    let made = send(&http, &weak, "POST", "/tokens", &json!({ "name": "same" })).expect(201).json();
     let me = get(&http, &text(&made["token"]), "/auth/whoami").json();
     assert_eq!((&me["role"], &me["queues"]), (&json!("user"), &json!(["night"])));
     let job = |queue: &str| json!({ "command": "true", "queue_name": queue });

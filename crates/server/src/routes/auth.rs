@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 use muster_domain::access::Principal;
-use muster_domain::{AccountChange, Bearer, Credential, LoginMethod, Span};
+use muster_domain::{AccountChange, Actor, Bearer, Credential, LoginMethod, Span};
 use muster_protocol::{Issued, LoginRequest, PasswordChange, WhoAmI};
 use muster_store::{AccountVerb, StoreExt as _};
 
@@ -69,10 +69,12 @@ async fn prove(app: &App, call: &Call, user: &str, password: String) -> Result<(
 }
 
 async fn start_session(app: &App, call: &Call, user: String) -> Result<Issued, ApiError> {
+    // From here on the caller is who it said.
+    let by = Actor { name: user.clone(), ..call.actor() };
     let bearer = Bearer::Session { user, method: LoginMethod::Password };
     let fresh = bearer::make(&bearer, ids::key());
     let credential = session(app, bearer);
-    super::credentials::issue(app, call, fresh, credential).await
+    super::credentials::issue_by(app, by, fresh, credential).await
 }
 
 /// A session that begins now.

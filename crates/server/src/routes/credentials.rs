@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
-use muster_domain::access::{Action, Principal};
-use muster_domain::{Bearer, Credential, CredentialId, Span, WorkerId};
+use muster_domain::access::{Action, Principal, UserRole};
+use muster_domain::{Actor, Bearer, Credential, CredentialId, QueueName, Span, WorkerId};
 use muster_protocol::{AuditEntry, Credential as Shown, Issued, JoinRequest, JoinTokenRequest, TokenRequest};
 use muster_store::{
     AccountCommand, AccountOutcome, AccountVerb, AuditFilter, Command, Outcome, StoreExt as _,
@@ -64,7 +64,12 @@ lenient_object! {
 
 /// Carries out a change; the line that it leaves says who wanted it.
 pub(super) async fn change(app: &App, call: &Call, verb: AccountVerb) -> Result<AccountOutcome, ApiError> {
-    let command = Command::Account(Box::new(AccountCommand { by: call.actor(), verb }));
+    change_by(app, call.actor(), verb).await
+}
+
+/// The same for somebody who has just proven a name.
+pub(super) async fn change_by(app: &App, by: Actor, verb: AccountVerb) -> Result<AccountOutcome, ApiError> {
+    let command = Command::Account(Box::new(AccountCommand { by, verb }));
     let outcome = app.batcher.submit_one(command).await?;
     app.credentials.forget();
     match outcome {
@@ -80,7 +85,16 @@ pub(super) async fn issue(
     fresh: Fresh,
     credential: Credential,
 ) -> Result<Issued, ApiError> {
-    match change(app, call, AccountVerb::Issue { digest: fresh.digest, credential }).await? {
+    issue_by(app, call.actor(), fresh, credential).await
+}
+
+pub(super) async fn issue_by(
+    app: &App,
+    by: Actor,
+    fresh: Fresh,
+    credential: Credential,
+) -> Result<Issued, ApiError> {
+    match change_by(app, by, AccountVerb::Issue { digest: fresh.digest, credential }).await? {
         AccountOutcome::Credential(credential) => Ok(issued(fresh.shown, &credential)),
         _ => Err(ApiError::internal()),
     }
@@ -182,9 +196,15 @@ pub(crate) async fn create_token(
     // A token that is used to make another one must not make a stronger one.
     let (wanted, queues) = match &call.identity.principal {
         Principal::User { role, queues: own, .. } if own_name(&call) == Some(user.as_str()) => {
-            (Some(wanted.map_or(*role, |wanted| wanted.min(*role))), narrowed(own.as_deref(), queues))
+            check_strength(*role, own.as_deref(), wanted, queues.as_deref())?;
+            (Some(wanted.unwrap_or(*role)), queues.or_else(|| own.clone()))
         }
-        _ => (wanted, queues),
+        _ => {
+            if let Some(account) = app.store.account(user.clone()).await? {
+                check_strength(account.role, account.queues.as_deref(), wanted, queues.as_deref())?;
+            }
+            (wanted, queues)
+        }
     };
     let bearer = Bearer::Token { user, role: wanted, queues };
     let fresh = bearer::make(&bearer, ids::key());
@@ -192,15 +212,28 @@ pub(crate) async fn create_token(
     json(StatusCode::CREATED, &issue(&app, &call, fresh, credential).await?)
 }
 
-/// The queues that both allow.
-fn narrowed(
-    own: Option<&[muster_domain::QueueName]>,
-    wanted: Option<Vec<muster_domain::QueueName>>,
-) -> Option<Vec<muster_domain::QueueName>> {
-    match (own, wanted) {
-        (None, wanted) => wanted,
-        (Some(own), None) => Some(own.to_vec()),
-        (Some(own), Some(wanted)) => Some(wanted.into_iter().filter(|queue| own.contains(queue)).collect()),
+/// Refuses a token that would seem to give more than its user has.
+fn check_strength(
+    role: UserRole,
+    own: Option<&[QueueName]>,
+    wanted: Option<UserRole>,
+    queues: Option<&[QueueName]>,
+) -> Result<(), ApiError> {
+    if let Some(wanted) = wanted.filter(|wanted| *wanted > role) {
+        let message = format!(
+            "role: a token gives no more than its user has, which is {}, not {}",
+            role.name(),
+            wanted.name()
+        );
+        return Err(ApiError::not_yours("role", message));
+    }
+    let Some(own) = own else { return Ok(()) };
+    match queues.unwrap_or_default().iter().find(|queue| !own.contains(queue)) {
+        Some(queue) => {
+            let message = format!("queues: {queue} is not open to the user of the token");
+            Err(ApiError::not_yours("queues", message))
+        }
+        None => Ok(()),
     }
 }
 

@@ -9,12 +9,12 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::header::{HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
-use muster_domain::{Bearer, LoginMethod, Secret, Span};
+use muster_domain::{Actor, Bearer, LoginMethod, Secret, Span};
 use muster_protocol::{AuthMethods, DeviceLogin, DeviceProgress, DeviceQuestion, Issued, OidcMethod};
 use muster_store::{AccountOutcome, AccountVerb};
 
 use super::auth::{self, SESSION, issued};
-use super::credentials::change;
+use super::credentials::{change, change_by};
 use crate::app::{App, Shared};
 use crate::body::read_body;
 use crate::error::ApiError;
@@ -234,8 +234,10 @@ async fn enter(app: &App, call: &Call, sign_in: muster_domain::sign_in::SignIn) 
     let bearer = Bearer::Session { user: sign_in.name.clone(), method: LoginMethod::Oidc };
     let fresh = bearer::make(&bearer, ids::key());
     let credential = auth::session(app, bearer);
+    // The provider has vouched for the name.
+    let by = Actor { name: sign_in.name.clone(), ..call.actor() };
     let verb = AccountVerb::SignIn { sign_in, digest: fresh.digest, credential };
-    match change(app, call, verb).await? {
+    match change_by(app, by, verb).await? {
         AccountOutcome::SignedIn { credential, .. } => Ok(issued(fresh.shown, &credential)),
         _ => Err(ApiError::internal()),
     }

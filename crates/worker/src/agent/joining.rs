@@ -33,7 +33,7 @@ pub(super) async fn admitted(
     let Some(token) = &config.join_token else { return Ok(Some(client)) };
     let joining = shown(client.clone(), token.expose())?;
     let Some(key) = join(&joining, config, worker_id, shutdown).await? else { return Ok(None) };
-    write_private(&file, &key).map_err(|source| WorkerError::DataDirectory { path: file.clone(), source })?;
+    write_private(&file, &key).map_err(|cause| WorkerError::DataDirectory { path: file.clone(), cause })?;
     tracing::info!(worker_id, "joined; the key is kept in the data directory");
     shown(client, &key).map(Some)
 }
@@ -42,12 +42,12 @@ fn kept(file: &Path) -> Result<Option<String>, WorkerError> {
     match std::fs::read_to_string(file) {
         Ok(key) => Ok(Some(key.trim().to_owned()).filter(|key| !key.is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(WorkerError::DataDirectory { path: file.to_owned(), source }),
+        Err(cause) => Err(WorkerError::DataDirectory { path: file.to_owned(), cause }),
     }
 }
 
 fn shown(client: Client, key: &str) -> Result<Client, WorkerError> {
-    client.with_token(key).map_err(|source| WorkerError::JoinRefused { source })
+    client.with_token(key).map_err(|cause| WorkerError::JoinRefused { cause })
 }
 
 /// Asks until it is let in or refused.
@@ -68,10 +68,10 @@ async fn join(
             Err(error) => error,
         };
         if refused(&error) {
-            return Err(WorkerError::JoinRefused { source: error });
+            return Err(WorkerError::JoinRefused { cause: error });
         }
         if begun.elapsed() >= config.timing.register {
-            return Err(WorkerError::Register { after: config.timing.register, source: error });
+            return Err(WorkerError::Register { after: config.timing.register, cause: error });
         }
         if backoff.is_fresh() {
             tracing::warn!(url = client.url(), error = %error, "cannot join, trying again");

@@ -59,10 +59,10 @@ pub(super) async fn first(
             Err(error) => error,
         };
         if refused(&error) {
-            return Err(WorkerError::RegisterRefused { source: error });
+            return Err(WorkerError::RegisterRefused { cause: error });
         }
         if begun.elapsed() >= config.timing.register {
-            return Err(WorkerError::Register { after: config.timing.register, source: error });
+            return Err(WorkerError::Register { after: config.timing.register, cause: error });
         }
         if backoff.is_fresh() {
             tracing::warn!(url = client.url(), error = %error, "cannot register, trying again");

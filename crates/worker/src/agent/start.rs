@@ -122,7 +122,7 @@ fn make_folders(directory: &Path) -> Result<(), WorkerError> {
     let folders = [output_directory, result_directory, checkpoint_directory, attempt_directory];
     for folder in folders.map(|name| name(directory)) {
         make_own_directory(&folder)
-            .map_err(|source| WorkerError::DataDirectory { path: folder.clone(), source })?;
+            .map_err(|cause| WorkerError::DataDirectory { path: folder.clone(), cause })?;
     }
     Ok(())
 }

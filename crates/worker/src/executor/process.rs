@@ -59,7 +59,7 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
     }
     remove_leftovers(&options.directory);
     let stream = start(options)?;
-    greet(stream, options).await.map_err(|source| WorkerError::KeeperGreeting { source })
+    greet(stream, options).await.map_err(|cause| WorkerError::KeeperGreeting { cause })
 }
 
 /// Output that nobody will ask for: its jobs were lost with the keeper.
@@ -102,12 +102,12 @@ fn start(options: &KeeperOptions) -> Result<StdStream, WorkerError> {
         Ok((ours, child))
     };
     let (ours, mut child) =
-        attempt().map_err(|source| WorkerError::KeeperStart { program: program.clone(), source })?;
+        attempt().map_err(|cause| WorkerError::KeeperStart { program: program.clone(), cause })?;
     // Somebody has to collect it when it ends before this process does.
     std::thread::Builder::new()
         .name("keeper-wait".into())
         .spawn(move || child.wait())
-        .map_err(|source| WorkerError::KeeperStart { program, source })?;
+        .map_err(|cause| WorkerError::KeeperStart { program, cause })?;
     Ok(ours)
 }
 
