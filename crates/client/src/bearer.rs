@@ -41,4 +41,8 @@ impl Transport for WithToken {
     fn url(&self) -> &str {
         self.inner.url()
     }
+
+    fn shows_token(&self) -> bool {
+        true
+    }
 }

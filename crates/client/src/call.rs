@@ -136,6 +136,11 @@ impl Client {
         Ok(Self { transport: Arc::new(WithToken::new(self.transport, token)?) })
     }
 
+    /// Whether it shows a token with every request.
+    pub fn shows_token(&self) -> bool {
+        self.transport.shows_token()
+    }
+
     /// Sends a request and reads the whole answer, whatever its status.
     pub(crate) async fn whole(&self, call: Call) -> Result<(StatusCode, Bytes), ClientError> {
         let response = self.complete(call).await?;

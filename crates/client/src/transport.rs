@@ -30,4 +30,9 @@ pub trait Transport: Debug + Send + Sync {
 
     /// Where the scheduler is, without credentials; for messages and for `MUSTER_URL`.
     fn url(&self) -> &str;
+
+    /// Whether it shows a token with every request.
+    fn shows_token(&self) -> bool {
+        false
+    }
 }

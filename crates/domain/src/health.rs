@@ -36,6 +36,9 @@ pub struct Quarantine {
     /// How long it was set aside the last time.
     pub pause: Span,
     pub evidence: Vec<QuickFailure>,
+    /// Its key was revoked: it is set aside until it joins again, and nothing tries it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
 }
 
 impl Quarantine {
@@ -113,7 +116,13 @@ impl Health {
             return None;
         }
         let evidence = std::mem::take(&mut self.streak);
-        let quarantine = Quarantine { since: now, probe_at: now + FIRST_PROBE, pause: FIRST_PROBE, evidence };
+        let quarantine = Quarantine {
+            since: now,
+            probe_at: now + FIRST_PROBE,
+            pause: FIRST_PROBE,
+            evidence,
+            revoked: false,
+        };
         let lines = quarantine.lines();
         self.quarantine = Some(quarantine);
         Some(lines)

@@ -23,7 +23,9 @@ pub(crate) struct Credentials {
 
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
-    token: String,
+    /// None after a logout: which certificate to trust is no secret, and stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
     /// The certificate that was pinned at the login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
@@ -52,7 +54,7 @@ impl Credentials {
     }
 
     pub(crate) fn token(&self, url: &str) -> Option<String> {
-        self.servers.get(key(url)).map(|kept| kept.token.clone())
+        self.servers.get(key(url))?.token.clone()
     }
 
     /// The certificate that a scheduler must show.
@@ -64,18 +66,19 @@ impl Credentials {
     pub(crate) fn keep(url: &str, token: &str, fingerprint: Option<Fingerprint>) -> anyhow::Result<PathBuf> {
         let mut all = Self::load();
         let fingerprint = fingerprint.map(|fingerprint| fingerprint.to_string());
-        all.servers.insert(key(url).to_owned(), Kept { token: token.to_owned(), fingerprint });
+        all.servers.insert(key(url).to_owned(), Kept { token: Some(token.to_owned()), fingerprint });
         all.store()
     }
 
-    /// Forgets what was kept for a scheduler; says whether there was something.
-    pub(crate) fn forget(url: &str) -> anyhow::Result<bool> {
+    /// Forgets the token for a scheduler, and all of it where no certificate was pinned.
+    pub(crate) fn forget(url: &str) -> anyhow::Result<()> {
         let mut all = Self::load();
-        let known = all.servers.remove(key(url)).is_some();
-        if known {
-            all.store()?;
+        let Some(kept) = all.servers.get_mut(key(url)) else { return Ok(()) };
+        kept.token = None;
+        if kept.fingerprint.is_none() {
+            all.servers.remove(key(url));
         }
-        Ok(known)
+        all.store().map(drop)
     }
 
     fn store(&self) -> anyhow::Result<PathBuf> {

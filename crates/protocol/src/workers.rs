@@ -107,4 +107,7 @@ pub struct Quarantine {
     pub probe_at: Timestamp,
     /// The jobs that failed, each with how.
     pub evidence: Vec<String>,
+    /// Its key was revoked: it gets nothing until it joins again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
 }

@@ -171,9 +171,9 @@ fn a_worker_joins_and_is_sent_away() {
     let scheduler = start(StoreKind::Sqlite);
     let http = scheduler.http();
     let admin = session(&http);
-    let join = json!({ "name": "rack", "tags": ["gpu"] });
+    let join = json!({ "name": "rack", "tags": ["gpu"], "uses": 2 });
     let join = text(&send(&http, &admin, "POST", "/join-tokens", &join).expect(201).json()["token"]);
-    let worker = Worker::start_unheard(
+    let mut worker = Worker::start_unheard(
         &scheduler.url(),
         WorkerSettings::new("w1", 1).set("join-token", &join).set("tags", "gpu"),
     );
@@ -185,8 +185,11 @@ fn a_worker_joins_and_is_sent_away() {
     let of = |job: &str| get(&http, &admin, &format!("/jobs/{job}")).json();
     let quick = submit("true");
     until("a job is done", BOUND, || of(&quick)["status"] == "done");
-    let long = submit("sleep 600");
-    until("a job runs", BOUND, || of(&long)["status"] == "running");
+    let noted = worker.directory().join("pid");
+    let long = submit(&format!("echo $$ >> {}; exec sleep 600", noted.display()));
+    let started = || fs::read_to_string(&noted).unwrap_or_default().lines().count();
+    until("a job runs", BOUND, || of(&long)["status"] == "running" && started() == 1);
+    let process = format!("/proc/{}", fs::read_to_string(&noted).unwrap().trim());
     // The original worker shows its name and its key in the URL.
     let shown = fs::read_to_string(&key).unwrap();
     let basic = |name: &str| {
@@ -205,6 +208,14 @@ fn a_worker_joins_and_is_sent_away() {
         "it is taken away at once, and its claim that waits gets nothing"
     );
     assert_eq!(basic("w1"), 401);
+    until("the worker has stopped it", BOUND, || !Path::new(&process).exists());
+    let listed = get(&http, &admin, "/workers").json();
+    assert_eq!(listed[0]["quarantine"]["revoked"], true);
+    // The key in its directory is worthless; the join token is good for one more.
+    worker.terminate(BOUND);
+    worker.restart();
+    until("it has joined again", BOUND, || of(&long)["status"] == "running" && started() == 2);
+    assert_ne!(fs::read_to_string(&key).unwrap(), shown);
 }
 
 #[test]

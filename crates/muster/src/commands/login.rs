@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use muster_client::Client;
+use muster_client::{Client, ClientError};
 use muster_protocol::WhoAmI;
 
 use super::device_login;
@@ -29,7 +29,7 @@ pub(crate) async fn login(args: &LoginArgs, settings: &Settings) -> anyhow::Resu
         } else {
             asked(&format!("Password of {user} at {}: ", client.url()))?
         };
-        client.login(&user, &password).await?.token
+        logged_in(&client, &user, &password).await?
     };
     let me = client.with_token(&token)?.whoami().await?;
     let path = Credentials::keep(&settings.url, &token, settings.trust.fingerprint)?;
@@ -40,7 +40,16 @@ pub(crate) async fn login(args: &LoginArgs, settings: &Settings) -> anyhow::Resu
     Ok(exit::OK)
 }
 
-/// Whoever names no user and gives no password means the provider, where there is one.
+/// A session. That there were too many wrong passwords has nothing to do with queues, as 429 has elsewhere.
+async fn logged_in(client: &Client, user: &str, password: &str) -> anyhow::Result<String> {
+    match client.login(user, password).await {
+        Ok(issued) => Ok(issued.token),
+        Err(ClientError::Refused { status, message }) if status.as_u16() == 429 => anyhow::bail!("{message}"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A login without a user name and without a password goes to the provider, where there is one.
 async fn is_through_provider(args: &LoginArgs, client: &Client) -> anyhow::Result<bool> {
     if args.user.is_some() || args.password_stdin {
         return Ok(false);

@@ -58,6 +58,13 @@ pub(crate) fn state(job: &Job, now: Timestamp) -> &'static str {
 pub(crate) fn quarantine(worker: &Worker, zone: Zone) -> Option<String> {
     let quarantine = worker.quarantine.as_ref()?;
     let name = printable(&worker.id);
+    if quarantine.revoked {
+        return Some(format!(
+            "the key of {name} was revoked {}: it gets no work until it joins again, with a new token of \
+             `muster join-token create`",
+            zone.time(quarantine.since)
+        ));
+    }
     let evidence = printable(&quarantine.evidence.join("; "));
     Some(format!(
         "{name} is in quarantine until {} ({evidence}); `muster worker release {name}` ends it",

@@ -219,6 +219,7 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
             since: to_wire(quarantine.since),
             probe_at: to_wire(quarantine.probe_at),
             evidence: quarantine.lines(),
+            revoked: quarantine.revoked,
         }),
     }
 }

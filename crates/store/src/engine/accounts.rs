@@ -347,6 +347,7 @@ async fn set_aside<T: Tx>(
             probe_at: work.now + FOR_GOOD,
             pause: FOR_GOOD,
             evidence: Vec::new(),
+            revoked: true,
         });
         changed.insert(worker.clone());
     }

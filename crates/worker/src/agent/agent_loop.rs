@@ -17,7 +17,7 @@ use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
 use super::rounds::Rounds;
 use super::start::BEATS_PER_CALL;
-use super::{registration, reports};
+use super::{joining, registration, reports};
 use crate::attempt_files::AttemptFiles;
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
@@ -309,6 +309,9 @@ impl Agent {
             }
             self.unregistered = true;
             return;
+        }
+        if self.calls.show_key() && joining::is_revoked(error) {
+            self.lose_all(&error.to_string());
         }
         let retry = self.retry_of(kind);
         if retry.backoff.is_fresh() {

@@ -78,6 +78,11 @@ pub(super) struct Calls {
 }
 
 impl Calls {
+    /// Whether they show a key of the worker's own.
+    pub(super) fn show_key(&self) -> bool {
+        self.client.shows_token()
+    }
+
     pub(super) fn new(client: Client, worker_id: String, beat_timeout: Duration) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         Self {

@@ -165,6 +165,14 @@ impl Agent {
         }
     }
 
+    /// The key was revoked, and with it every lease: the jobs may run elsewhere already.
+    pub(super) fn lose_all(&mut self, message: &str) {
+        let keys: Vec<Key> = self.held.keys().cloned().collect();
+        for key in keys {
+            self.lose(&key, message);
+        }
+    }
+
     /// Somebody else may run the job from now on, so its process here has no time left.
     fn lose(&mut self, key: &Key, message: &str) {
         let Some(held) = self.held.get_mut(key) else { return };

@@ -28,7 +28,11 @@ pub(super) async fn admitted(
 ) -> Result<Option<Client>, WorkerError> {
     let file = directory.path().join(KEY_FILE);
     if let Some(key) = kept(&file)? {
-        return shown(client, &key).map(Some);
+        let known = shown(client.clone(), &key)?;
+        if config.join_token.is_none() || !is_worthless(known.whoami().await) {
+            return Ok(Some(known));
+        }
+        tracing::warn!(worker_id, "the key in the data directory was revoked; joining again");
     }
     let Some(token) = &config.join_token else { return Ok(Some(client)) };
     let joining = shown(client.clone(), token.expose())?;
@@ -36,6 +40,16 @@ pub(super) async fn admitted(
     write_private(&file, &key).map_err(|cause| WorkerError::DataDirectory { path: file.clone(), cause })?;
     tracing::info!(worker_id, "joined; the key is kept in the data directory");
     shown(client, &key).map(Some)
+}
+
+/// Whether the scheduler has said that it takes no such key. A scheduler that says nothing may still know it.
+fn is_worthless<T>(answer: Result<T, ClientError>) -> bool {
+    answer.is_err_and(|error| is_revoked(&error))
+}
+
+/// Whether what the worker showed counts no more.
+pub(super) fn is_revoked(error: &ClientError) -> bool {
+    error.status().is_some_and(|status| status.as_u16() == 401)
 }
 
 fn kept(file: &Path) -> Result<Option<String>, WorkerError> {
