@@ -423,8 +423,11 @@ fn lengths_that_contradict_each_other_smuggle_nothing_in() {
 
 #[test]
 fn strangers_leave_places_for_those_who_show_a_credential() {
-    let settings =
-        |loopback: &str| Settings::default().set("loopback", loopback).set("max-connections", "100");
+    let settings = |loopback: &str| {
+        let settings = Settings::default().set("loopback", loopback).set("max-connections", "100");
+        // Strangers who have a place keep it.
+        settings.set("header-timeout", "1h")
+    };
     let mut scheduler = Scheduler::start_with(StoreKind::Sqlite, settings("same"));
     let account = json!({ "name": "root", "role": "admin", "password": "a long password" });
     scheduler.http().post_json("/users", &account).expect(201);
@@ -435,8 +438,9 @@ fn strangers_leave_places_for_those_who_show_a_credential() {
     let token =
         http.post_json("/auth/login", &login).expect(200).json()["token"].as_str().unwrap().to_owned();
     let shown = format!("Bearer {token}");
-    // More than strangers may have; those beyond are let go after a while.
-    let strangers: Vec<TcpStream> = (0..75).map(|_| connect(&http, b"GET /healthz HTTP/1.1\r\nHo")).collect();
+    // More than there are places at all; those beyond what strangers may have are let go after a while.
+    let strangers: Vec<TcpStream> =
+        (0..120).map(|_| connect(&http, b"GET /healthz HTTP/1.1\r\nHo")).collect();
     let mut known = Vec::new();
     for _ in 0..20 {
         let request = format!("GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: {shown}\r\n\r\n");
