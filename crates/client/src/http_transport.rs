@@ -43,7 +43,7 @@ impl fmt::Debug for HttpTransport {
 }
 
 impl HttpTransport {
-    /// Takes the URL of the scheduler and whom to believe, and reads the certificates that takes; connects when the
+    /// Takes the URL of the scheduler and the certificates to trust, and reads those from their files. It connects when the
     /// first request is sent.
     pub fn new(url: &str, trust: &Trust) -> Result<Self, ClientError> {
         let base = BaseUrl::parse(url)?;

@@ -1,4 +1,4 @@
-//! Who comes in after a login at an OIDC provider: which account it is, and what becomes of it.
+//! A login at an OIDC provider: which account it is for, and how the account changes.
 //!
 //! Guarantees: an account is found by issuer and subject alone, so that a name takes over nothing; the role is that of the
 //! latest login; a login leaves an admin who can act, if there was one.
@@ -8,7 +8,7 @@ use crate::account::{Account, OidcSubject};
 use crate::rejection::Rejection;
 use crate::time::Timestamp;
 
-/// Somebody for whom a provider has vouched.
+/// A person whose identity a provider has confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignIn {
     pub subject: OidcSubject,

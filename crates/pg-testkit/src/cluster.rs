@@ -172,7 +172,7 @@ impl Postgres {
         self.launch();
     }
 
-    /// Starts the server again, now with TLS: it shows this certificate, in PEM, to whoever asks for encryption.
+    /// Starts the server again, now with TLS: it shows this certificate, in PEM, to clients that ask for encryption.
     pub fn encrypt(&self, certificate: &str, key: &str) {
         for (name, text) in [("server.crt", certificate), ("server.key", key)] {
             let path = self.data.join(name);

@@ -138,7 +138,7 @@ pub(crate) struct RunArgs {
     /// When no scheduler answers, start one that goes on afterwards
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Use a scheduler of its own for this job, whoever answers
+    /// Start a scheduler for this job alone, also when another one can be reached
     #[arg(long, conflicts_with_all = ["keep", "detach"])]
     pub(crate) own_scheduler: bool,
     /// The command and its arguments

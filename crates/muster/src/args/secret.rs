@@ -54,7 +54,7 @@ pub(crate) struct SecretSetArgs {
     /// Jobs of this queue may use it [default: only jobs of its owner]
     #[arg(long, value_name = "QUEUE", conflicts_with = "owner")]
     pub(crate) queue: Option<String>,
-    /// The user to whom it belongs [default: $USER or $LOGNAME]
+    /// The user who owns it [default: $USER or $LOGNAME]
     #[arg(long, value_name = "USER")]
     pub(crate) owner: Option<String>,
     #[command(flatten)]

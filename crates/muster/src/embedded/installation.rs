@@ -177,7 +177,7 @@ fn url_of(address: SocketAddr, secure: bool) -> String {
     }
 }
 
-/// Where jobs find the scheduler, and whom they believe there. A certificate in files is renewed now and then, and a pin
+/// Where jobs find the scheduler, and which certificate they trust. A certificate in files is renewed now and then, and a pin
 /// would not outlive that: where the name of the scheduler is known, jobs check the name.
 fn for_jobs(config: &ServerConfig, url: &str, fingerprint: Option<Fingerprint>) -> (Option<String>, Trust) {
     match (&config.tls, &config.advertise_url) {
