@@ -40,13 +40,15 @@ fn jobs_outlive_a_scheduler_that_is_away_for_longer_than_a_heartbeat_timeout() {
     let mut scheduler = Scheduler::start_with(StoreKind::Sqlite, settings);
     let worker =
         Worker::start(&scheduler, WorkerSettings::new("w", 4).set("job-heartbeat-interval", "500ms"));
-    let kept = scheduler.submit("sleep 9; echo survived");
-    let asked = submit(&scheduler, &json!({"command": "sleep 9", "on_disconnect": "keep=40s"}));
-    let told = "trap 'touch told; exit 1' TERM; sleep 9 & wait";
+    let kept = scheduler.submit("touch begun-1; sleep 9; echo survived");
+    let asked =
+        submit(&scheduler, &json!({"command": "touch begun-2; sleep 9", "on_disconnect": "keep=40s"}));
+    let told = "trap 'touch told; exit 1' TERM; touch begun-3; sleep 9 & wait";
     let stopped = submit(&scheduler, &json!({"command": told, "on_disconnect": "stop", "max_retries": 2}));
-    for id in [&kept, &asked, &stopped] {
-        scheduler.await_status(id, "running", Duration::from_secs(20));
-    }
+    // The scheduler may say "running" before the worker has heard of the job.
+    until("all three have begun", Duration::from_secs(20), || {
+        (1..=3).all(|number| worker.directory().join(format!("begun-{number}")).exists())
+    });
     scheduler.kill9();
     until("the short lease is over", Duration::from_secs(60), || worker.directory().join("told").exists());
     scheduler.restart();
