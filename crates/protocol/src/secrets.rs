@@ -20,7 +20,7 @@ pub struct SecretRequest {
     /// Jobs of this queue may use the secret. Either a queue or an owner is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The user to whom the secret belongs.
+    /// The user who owns the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// 1 for a new secret, and one more than the present version otherwise.

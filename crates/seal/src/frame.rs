@@ -18,7 +18,7 @@ pub struct Context {
     /// The queue whose jobs may use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The user to whom it belongs.
+    /// The user who owns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     pub version: u64,

@@ -75,7 +75,7 @@ pub(crate) const ASKED_BY_HANDLER: [&str; 6] =
     ["/jobs/bulk/{verb}", "/jobs/next", "/workers/register", "/notice", "/tokens", "/tokens/{id}"];
 
 impl Named {
-    /// As something of which no worker and no job has the whole.
+    /// As a set or a gang: no worker and no job holds all of it.
     fn without_holder(self) -> Self {
         Self { owners: Owners { job: None, worker: None, former: Vec::new(), ..self.owners }, ..self }
     }

@@ -192,7 +192,7 @@ impl Seat {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its caller has shown who it is: it takes no place of those whom nobody knows.
+    /// Its caller has shown who it is: it takes no place of unknown callers.
     pub(crate) fn caller_is_known(&self) {
         let mut held = self.held();
         if held.is_known {

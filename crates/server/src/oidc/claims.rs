@@ -12,7 +12,7 @@ use super::error::{OidcError, repeated};
 use super::id_token::Claims;
 use crate::config::OidcConfig;
 
-/// Somebody for whom the provider has vouched.
+/// A person whose identity the provider has confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Person {
     /// How the provider names it, fit for the audit log.
@@ -34,7 +34,7 @@ pub(super) fn has_all(config: &OidcConfig, claims: &Claims) -> bool {
     claim(claims, &config.name_claim).is_some() && claim(claims, &config.groups_claim).is_some()
 }
 
-/// The person whom verified claims are about.
+/// The person that verified claims describe.
 pub(crate) fn person(config: &OidcConfig, claims: &Claims) -> Person {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(repeated);
     let named = text(claim(claims, &config.name_claim)).or_else(|| text(claims.get("sub")));

@@ -37,7 +37,7 @@ pub(crate) enum OidcError {
 }
 
 impl OidcError {
-    /// Whether it is about a person for whom the provider has vouched, or about a forged token: the audit log has a line.
+    /// Whether it concerns a person confirmed by the provider, or a forged token: the audit log then has a line.
     pub(crate) const fn is_refusal(&self) -> bool {
         matches!(self, Self::IdToken(_) | Self::NotAllowed(_))
     }

@@ -231,7 +231,7 @@ impl Provider {
         }
     }
 
-    /// The person for whom the provider vouches by these tokens.
+    /// The person whose identity these tokens confirm.
     pub(crate) async fn person(
         &self,
         tokens: &Tokens,
