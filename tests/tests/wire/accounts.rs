@@ -218,6 +218,33 @@ fn a_worker_joins_and_is_sent_away() {
     assert_ne!(fs::read_to_string(&key).unwrap(), shown);
 }
 
+/// Its answer may have been lost, and output comes after the report.
+#[test]
+fn a_worker_with_a_key_may_speak_of_a_job_that_has_ended() {
+    let scheduler = start(StoreKind::Sqlite);
+    let http = scheduler.http();
+    let admin = session(&http);
+    let join = json!({ "name": "rack", "uses": 2 });
+    let join = text(&send(&http, &admin, "POST", "/join-tokens", &join).expect(201).json()["token"]);
+    let [holder, other] = ["w1", "w2"].map(|id| {
+        let joined = send(&http, &join, "POST", "/workers/join", &json!({ "worker_id": id }));
+        let key = text(&joined.expect(201).json()["token"]);
+        send(&http, &key, "POST", "/workers/register", &json!({ "id": id })).expect(201);
+        key
+    });
+    send(&http, &admin, "POST", "/jobs", &json!({ "command": "true" })).expect(201);
+    let job = get(&http, &holder, "/jobs/next").expect(200).json();
+    let (id, lease) = (text(&job["id"]), &job["lease"]);
+    let done = format!("/jobs/{id}/done?lease={lease}");
+    let late = format!("/jobs/{id}/logs?lease={lease}&attempt=1&offset=0&stream=stdout");
+    for _ in 0..2 {
+        send(&http, &holder, "POST", &done, &Value::Null).expect(200);
+    }
+    send(&http, &holder, "POST", &late, &json!("late")).expect(200);
+    send(&http, &other, "POST", &done, &Value::Null).expect(403);
+    send(&http, &other, "POST", &late, &json!("forged")).expect(403);
+}
+
 #[test]
 fn output_is_read_through_another_scheduler_by_those_who_may() {
     let one = start(StoreKind::Postgres);
