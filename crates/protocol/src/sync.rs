@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::gangs::SignalScope;
 use crate::jobs::Job;
+use crate::usage::Usage;
 
 /// A job under the lease that the worker holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -55,6 +56,9 @@ pub struct JobReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub outputs: Option<serde_json::Value>,
+    /// What the attempt used, where the worker measures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// The body of `POST /workers/{id}/sync`. Every part may be empty.

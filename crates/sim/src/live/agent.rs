@@ -476,6 +476,7 @@ fn job_report(report: &muster_store::Report) -> JobReport {
         message: None,
         rule: None,
         outputs: None,
+        usage: None,
     }
 }
 

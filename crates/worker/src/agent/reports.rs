@@ -36,6 +36,7 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
     };
     let mut report = plain(key, kind, message.or_else(|| end.complaint.clone()));
     report.rule = end.cause.map(|cause| rule(cause, end));
+    report.usage = end.usage;
     match end.outcome {
         Outcome::Exited(code) => report.exit_code = Some(code),
         Outcome::Signalled(signal) => report.signal = Some(signal),
@@ -111,6 +112,7 @@ pub(super) fn plain(key: &Key, kind: ReportKind, message: Option<String>) -> Job
         message,
         rule: None,
         outputs: None,
+        usage: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use muster_protocol::SignalScope;
+use muster_protocol::{SignalScope, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::secret_grant::SecretGrant;
@@ -216,6 +216,19 @@ pub struct End {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complaint: Option<String>,
     pub run_us: u64,
+    /// What the attempt used, with everything that it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Set when it was killed because it wanted more memory than it may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<OutOfMemory>,
+}
+
+/// How much memory an attempt may have and how much it had when it was killed for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfMemory {
+    pub limit_bytes: u64,
+    pub peak_bytes: u64,
 }
 
 impl End {
@@ -232,6 +245,8 @@ impl End {
             files: Files::default(),
             complaint: None,
             run_us: 0,
+            usage: None,
+            out_of_memory: None,
         }
     }
 }

@@ -42,8 +42,8 @@ pub use host::{KEEPER_ARGUMENT, run_from_arguments};
 pub use job_directory::remove_empty_directories;
 pub(crate) use mark::{Mark, MarkFamily};
 pub use message::{
-    Adopted, AttemptPaths, End, Files, FinishedBy, FromKeeper, Key, MAX_FRAME_BYTES, Outcome, Phase,
-    StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,
+    Adopted, AttemptPaths, End, Files, FinishedBy, FromKeeper, Key, MAX_FRAME_BYTES, OutOfMemory, Outcome,
+    Phase, StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,
 };
 pub use outputs::output_directory;
 pub use result_file::result_directory;

@@ -105,6 +105,7 @@ impl Bench {
             message: None,
             rule: None,
             outputs: None,
+            usage: None,
         };
         let request = SyncRequest { reports: vec![report], ..SyncRequest::default() };
         self.client.sync_worker("w1", &request).await.unwrap();
