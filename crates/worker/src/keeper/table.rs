@@ -124,7 +124,7 @@ pub(super) enum Life {
         /// When it has lived as long as it may.
         until_ns: Option<u64>,
     },
-    Ended(End),
+    Ended(Box<End>),
 }
 
 impl Table {
@@ -359,7 +359,7 @@ impl State {
 
     fn end(&mut self, key: &Key, end: End) {
         let Some(entry) = self.jobs.get_mut(key) else { return };
-        let before = std::mem::replace(&mut entry.life, Life::Ended(end.clone()));
+        let before = std::mem::replace(&mut entry.life, Life::Ended(Box::new(end.clone())));
         if matches!(before, Life::Starting | Life::Running { .. }) {
             self.leases.entry(entry.lease_ms).and_modify(|live| *live -= 1);
             self.leases.retain(|_, live| *live > 0);
@@ -380,7 +380,7 @@ impl State {
         let phase = |entry: &Entry| match &entry.life {
             Life::Queued(_) => Phase::Queued,
             Life::Starting | Life::Running { .. } => Phase::Running(entry.files.clone()),
-            Life::Ended(end) => Phase::Ended(end.clone()),
+            Life::Ended(end) => Phase::Ended(End::clone(end)),
         };
         let adopt = |(key, entry): (&Key, &Entry)| Adopted {
             key: key.clone(),
