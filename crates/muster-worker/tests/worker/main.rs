@@ -6,6 +6,7 @@ mod checkpoints;
 mod claiming;
 mod escaping;
 mod gangs;
+mod limits;
 mod notices;
 mod privacy;
 mod process;

@@ -27,6 +27,7 @@ mod notice_file;
 mod outputs;
 mod process_tree;
 mod result_file;
+mod rusage;
 mod secret_grant;
 mod signals;
 mod slots;

@@ -8,8 +8,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use muster_protocol::SignalScope;
-use nix::libc;
+use muster_protocol::{SignalScope, Usage};
 
 use super::clock::boottime_ns;
 use super::hostfile::Hostfile;
@@ -19,6 +18,7 @@ use super::message::{End, Files, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
 use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
+use super::rusage;
 use super::secret_grant::HandedSecrets;
 use super::stragglers::Origin;
 use super::table::{Table, elapsed_us};
@@ -35,6 +35,19 @@ struct SlotFiles {
     result: SlotResult,
     hostfile: Option<Hostfile>,
     secrets: HandedSecrets,
+}
+
+/// How an attempt ended, and what it used if there was one.
+#[derive(Debug)]
+struct Reaped {
+    outcome: Outcome,
+    usage: Option<Usage>,
+}
+
+impl Reaped {
+    fn unstarted(reason: String) -> Self {
+        Self { outcome: Outcome::NotStarted(reason), usage: None }
+    }
 }
 
 /// Adds threads while there is more queued than idle threads can take, up to the number of slots.
@@ -73,9 +86,9 @@ fn serve(table: &Table, names: &OutputNames) {
             .as_ref()
             .map_err(Clone::clone)
             .and_then(|_| prepare(table, &spec, &base_env, &mut slot, names));
-        let (outcome, announced) = match spawned {
+        let (Reaped { outcome, usage }, announced) = match spawned {
             Ok(origin) => run(table, &origin, slot.outputs.paths()),
-            Err(reason) => (Outcome::NotStarted(reason), false),
+            Err(reason) => (Reaped::unstarted(reason), false),
         };
         slot.hostfile = None;
         // The files of secrets go, and what the mask has held back comes out.
@@ -105,6 +118,7 @@ fn serve(table: &Table, names: &OutputNames) {
         }
         let (finished, run_us) = (left.finished, elapsed_us(begun));
         let end = End { finished, stdout_bytes, stderr_bytes, files, complaint, run_us, ..End::of(outcome) };
+        let end = End { usage, ..end };
         table.ended(&spec.key, end);
         table.lock().idle_threads += 1;
     }
@@ -149,7 +163,7 @@ fn prepare(
 
 /// Waits for the end of a process and of everything that it has started. Also says whether the agent has heard of
 /// the start.
-fn run(table: &Table, origin: &Origin, files: Files) -> (Outcome, bool) {
+fn run(table: &Table, origin: &Origin, files: Files) -> (Reaped, bool) {
     table.started(&origin.key, origin.leader.unsigned_abs(), files);
     launch::wait_for_end(origin.leader.unsigned_abs());
     await_the_others(table, origin);
@@ -174,19 +188,10 @@ fn await_the_others(table: &Table, origin: &Origin) {
     }
 }
 
-/// By bare calls: the safe wrapper does not know real-time signals.
-fn reap(leader: i32) -> Outcome {
-    let mut status = 0;
-    loop {
-        #[expect(unsafe_code, reason = "the safe wrapper takes an end by a real-time signal for a mistake")]
-        // SAFETY: the call writes the number it is given and nothing else of ours.
-        if unsafe { libc::waitpid(leader, &raw mut status, 0) } == leader {
-            return outcome(ExitStatus::from_raw(status));
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Outcome::NotStarted(format!("the end of the process was missed: {error}"));
-        }
+fn reap(leader: i32) -> Reaped {
+    match rusage::collect(leader) {
+        Ok((status, usage)) => Reaped { outcome: outcome(ExitStatus::from_raw(status)), usage: Some(usage) },
+        Err(error) => Reaped::unstarted(format!("the end of the process was missed: {error}")),
     }
 }
 

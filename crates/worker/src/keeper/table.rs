@@ -187,12 +187,12 @@ impl Table {
 
     /// Ends what is left of the group of a process that has ended, and reaps it, in one step: from here
     /// on nobody can signal its number. Also says whether the agent has heard of the start.
-    pub(super) fn reap(&self, key: &Key, pid: u32, reap: impl FnOnce() -> Outcome) -> (Outcome, bool) {
+    pub(super) fn reap<T>(&self, key: &Key, pid: u32, reap: impl FnOnce() -> T) -> (T, bool) {
         let mut state = self.lock();
         if !self.stragglers.are_none() {
             signals::kill(pid);
         }
-        let outcome = reap();
+        let reaped = reap();
         if let Some(entry) = state.jobs.get_mut(key) {
             entry.life = Life::Starting;
         }
@@ -203,7 +203,7 @@ impl Table {
         if let Some(index) = unread {
             state.outbox.remove(index);
         }
-        (outcome, unread.is_none())
+        (reaped, unread.is_none())
     }
 
     /// Whether a job was told to stop.
