@@ -15,6 +15,7 @@ use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
+use super::preparation::Preparations;
 use super::rounds::Rounds;
 use super::start::BEATS_PER_CALL;
 use super::{joining, registration, reports};
@@ -42,6 +43,7 @@ pub(super) struct Agent {
     pub(super) attempts: AttemptFiles,
     pub(super) checkpoint_dir: PathBuf,
     pub(super) checkpoints: Checkpoints,
+    pub(super) preparations: Preparations,
     pub(super) identity: RegisterRequest,
     /// What opens the secrets of jobs.
     pub(super) secret_keys: Vec<KeyPair>,
@@ -99,7 +101,8 @@ impl Agent {
                     Returned::Registered(result) => self.on_registered(*result),
                 },
                 LogEvent::Delivered(key) = self.logs.next() => self.on_delivered(&key),
-                Some(event) = self.checkpoints.next() => self.on_checkpoint(event),
+                Some(saved) = self.checkpoints.next() => self.on_saved(saved),
+                Some(prepared) = self.preparations.next() => self.on_prepared(prepared),
                 asked = next_shutdown(shutdown) => self.on_shutdown(asked),
                 () = tokio::time::sleep_until(deadline) => {}
             }

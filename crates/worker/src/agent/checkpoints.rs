@@ -1,9 +1,7 @@
-//! Checkpoints on their way: fetched before a process starts, saved before its end is reported.
+//! Checkpoints that attempts leave: saved before the end is reported.
 //!
-//! Guarantees: a job that has a checkpoint never starts without it; an end is reported whatever becomes of the
-//! checkpoint; what is in memory at a time is bounded.
+//! Guarantees: an end is reported whatever becomes of the checkpoint; what is in memory at a time is bounded.
 
-use std::collections::HashMap;
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
@@ -14,22 +12,18 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use muster_client::{Client, ClientError, Proof};
-use muster_protocol::ReportKind;
 use nix::libc;
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::agent_loop::Agent;
 use super::held::Stage;
-use super::reports;
 use super::start::{RETRY_FIRST, RETRY_MOST};
-use crate::attempt_files::{AttemptFiles, file_name};
+use crate::attempt_files::file_name;
 use crate::backoff::Backoff;
 use crate::checkpoint_dirs;
-use crate::keeper::{End, Key, Outcome, StartSpec, StopCause};
+use crate::keeper::{End, Key, Outcome, StopCause};
 
 /// How many checkpoints are in memory at a time.
 const UPLOADS: usize = 2;
@@ -39,21 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often directories are looked through.
 pub(super) const SWEEP: Duration = Duration::from_secs(3600);
 
-/// What came of it.
+/// A checkpoint that was saved, with how many bytes it had, or was not.
 #[derive(Debug)]
-pub(super) enum CheckpointEvent {
-    /// Whether there was one.
-    Fetched(Key, Result<bool, Missing>),
-    /// How many bytes it had.
-    Saved(Key, Result<usize, String>),
-}
-
-/// Why a job cannot start from its checkpoint.
-#[derive(Debug)]
-pub(super) struct Missing {
-    message: String,
-    /// It can be tried again, here or elsewhere, at no cost to the job.
-    later: bool,
+pub(super) struct Saved {
+    key: Key,
+    result: Result<usize, String>,
 }
 
 /// What is to be saved.
@@ -63,47 +47,27 @@ enum Source {
     Bytes(Bytes),
 }
 
-/// A process that waits for its checkpoint.
-#[derive(Debug)]
-struct Waiting {
-    spec: Box<StartSpec>,
-    abort: AbortHandle,
-}
-
 /// All that are on their way.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     client: Client,
     limit: u64,
     room: Arc<Semaphore>,
-    sender: mpsc::UnboundedSender<CheckpointEvent>,
-    receiver: mpsc::UnboundedReceiver<CheckpointEvent>,
-    waiting: HashMap<Key, Waiting>,
+    sender: mpsc::UnboundedSender<Saved>,
+    receiver: mpsc::UnboundedReceiver<Saved>,
     pub(super) next_sweep: Instant,
 }
 
 impl Checkpoints {
     pub(super) fn new(client: Client, limit: u64) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let (room, waiting) = (Arc::new(Semaphore::new(UPLOADS)), HashMap::new());
-        Self { client, limit, room, sender, receiver, waiting, next_sweep: Instant::now() }
+        let room = Arc::new(Semaphore::new(UPLOADS));
+        Self { client, limit, room, sender, receiver, next_sweep: Instant::now() }
     }
 
     /// The next thing that happened.
-    pub(super) async fn next(&mut self) -> Option<CheckpointEvent> {
+    pub(super) async fn next(&mut self) -> Option<Saved> {
         self.receiver.recv().await
-    }
-
-    fn fetch(&mut self, spec: Box<StartSpec>) {
-        let (client, sender, key) = (self.client.clone(), self.sender.clone(), spec.key.clone());
-        let path = PathBuf::from(&spec.paths.checkpoint);
-        let named = key.clone();
-        let task = tokio::spawn(async move {
-            let result = fetch(&client, &named.job_id, &path).await;
-            // The loop is gone only when the worker ends.
-            let _ = sender.send(CheckpointEvent::Fetched(named, result));
-        });
-        self.waiting.insert(key, Waiting { spec, abort: task.abort_handle() });
     }
 
     fn save(&self, key: Key, epoch: Option<u32>, source: Source) {
@@ -113,50 +77,9 @@ impl Checkpoints {
             // The semaphore is never closed.
             let _room = room.acquire().await;
             let result = save(&client, &key, epoch, source, limit).await;
-            let _ = sender.send(CheckpointEvent::Saved(key, result));
+            let _ = sender.send(Saved { key, result });
         });
     }
-}
-
-/// Puts the checkpoint of a job into a file.
-async fn fetch(client: &Client, job_id: &str, path: &Path) -> Result<bool, Missing> {
-    let mut answered: Option<Instant> = None;
-    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
-    loop {
-        let error = match fetch_once(client, job_id, path).await {
-            Ok(found) => return Ok(found),
-            Err(Fetch::File(error)) => {
-                let message = format!("the checkpoint cannot be written to {}: {error}", path.display());
-                return Err(Missing { message, later: false });
-            }
-            Err(Fetch::Call(error)) => error,
-        };
-        if !matches!(error, ClientError::Unreachable { .. }) {
-            let since = *answered.get_or_insert_with(Instant::now);
-            if !error.is_transient() || since.elapsed() > PATIENCE {
-                let message = format!("the checkpoint cannot be fetched: {error}");
-                return Err(Missing { message, later: error.is_transient() });
-            }
-        }
-        tokio::time::sleep(backoff.fail()).await;
-    }
-}
-
-enum Fetch {
-    Call(ClientError),
-    File(io::Error),
-}
-
-async fn fetch_once(client: &Client, job_id: &str, path: &Path) -> Result<bool, Fetch> {
-    let Some(mut reader) = client.checkpoint(job_id).await.map_err(Fetch::Call)? else { return Ok(false) };
-    let mut options = tokio::fs::OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(path).await.map_err(Fetch::File)?;
-    while let Some(piece) = reader.next().await.map_err(Fetch::Call)? {
-        file.write_all(&piece).await.map_err(Fetch::File)?;
-    }
-    file.flush().await.map_err(Fetch::File)?;
-    Ok(true)
 }
 
 async fn save(
@@ -213,29 +136,6 @@ fn read(path: &Path, limit: u64) -> Result<Bytes, String> {
 }
 
 impl Agent {
-    /// Fetches the checkpoint that a process is to start from; then it is started.
-    pub(super) fn start_from_checkpoint(&mut self, spec: Box<StartSpec>) {
-        self.checkpoints.fetch(spec);
-    }
-
-    /// Forgets a job that waits for its checkpoint or for the others of its gang.
-    pub(super) fn drop_waiting(&mut self, key: &Key) {
-        self.give_up_port(key);
-        self.drop_prepared(key);
-        if let Some(waiting) = self.checkpoints.waiting.remove(key) {
-            waiting.abort.abort();
-            // What cannot be removed now is removed with the other leftovers.
-            let _ = std::fs::remove_file(&waiting.spec.paths.checkpoint);
-        }
-    }
-
-    /// Reports a job that never got as far as a process.
-    pub(super) fn report_unstarted(&mut self, key: &Key, kind: ReportKind, message: Option<String>) {
-        self.drop_waiting(key);
-        self.held.advance(key, Stage::Reporting);
-        self.ready.push_back(reports::plain(key, kind, message));
-    }
-
     /// Saves what an ended attempt left before anything is said about its end. Returns the end when there is
     /// nothing to save.
     pub(super) fn save_first(&mut self, key: &Key, demo: bool, end: End) -> Option<End> {
@@ -252,31 +152,9 @@ impl Agent {
         None
     }
 
-    pub(super) fn on_checkpoint(&mut self, event: CheckpointEvent) {
-        match event {
-            CheckpointEvent::Fetched(key, result) => self.on_fetched(&key, result),
-            CheckpointEvent::Saved(key, result) => self.on_saved(&key, result),
-        }
-    }
-
-    fn on_fetched(&mut self, key: &Key, result: Result<bool, Missing>) {
-        let Some(mut waiting) = self.checkpoints.waiting.remove(key) else { return };
-        match result {
-            Ok(found) => {
-                if !found {
-                    AttemptFiles::without_checkpoint(&mut waiting.spec);
-                }
-                self.ready_to_start(waiting.spec);
-            }
-            Err(Missing { message, later }) => {
-                tracing::warn!(job_id = %key.job_id, lease = key.lease, error = message, "the job cannot be started");
-                let kind = if later { ReportKind::Released } else { ReportKind::Failed };
-                self.report_unstarted(key, kind, Some(message));
-            }
-        }
-    }
-
-    fn on_saved(&mut self, key: &Key, result: Result<usize, String>) {
+    pub(super) fn on_saved(&mut self, saved: Saved) {
+        let Saved { key, result } = saved;
+        let key = &key;
         let Some(held) = self.held.get_mut(key) else { return };
         let demo = held.note.demo;
         let Stage::Saving(end) = std::mem::replace(&mut held.stage, Stage::Reporting) else { return };

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::agent_loop::Agent;
 use super::held::Stage;
-use super::reports;
+use super::{preparation, reports};
 use crate::keeper::{Key, SecretGrant, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
 use crate::launch;
 
@@ -71,18 +71,18 @@ impl Agent {
         self.attempts.equip(&mut spec, job);
         spec.secrets = secrets;
         let note = launch::note_of(job, self.config.timing.grace);
-        let waits = !spec.paths.checkpoint.is_empty();
-        let stage = match (waits, self.await_round(job, &key)) {
-            (true, _) => Stage::Fetching,
-            (false, true) => Stage::Prepared,
-            (false, false) => Stage::Queued,
+        let steps = preparation::steps(job, &spec);
+        let stage = match (steps.is_empty(), self.await_round(job, &key)) {
+            (false, _) => Stage::Preparing,
+            (true, true) => Stage::Prepared,
+            (true, false) => Stage::Queued,
         };
         self.held.insert(key, note, stage.clone(), Some(sent_ns));
         // The fence must be right before there is anything to fence.
         self.update_fence();
         self.join_round(job, &mut spec);
         match stage {
-            Stage::Fetching => self.start_from_checkpoint(Box::new(spec)),
+            Stage::Preparing => self.prepare(Box::new(spec), steps),
             Stage::Prepared => self.ready_to_start(Box::new(spec)),
             _ => self.launch(Box::new(spec)),
         }
@@ -103,7 +103,7 @@ impl Agent {
                     );
                     self.executor.send(ToKeeper::Stop(Box::new(ordered(key, order))));
                 }
-                Some(held) if matches!(held.stage, Stage::Fetching | Stage::Prepared) => {
+                Some(held) if matches!(held.stage, Stage::Preparing | Stage::Prepared) => {
                     self.report_unstarted(&key, ReportKind::Preempted, None);
                 }
                 Some(_) => {}
@@ -176,7 +176,7 @@ impl Agent {
     /// Somebody else may run the job from now on, so its process here has no time left.
     fn lose(&mut self, key: &Key, message: &str) {
         let Some(held) = self.held.get_mut(key) else { return };
-        if matches!(held.stage, Stage::Fetching | Stage::Prepared) {
+        if matches!(held.stage, Stage::Preparing | Stage::Prepared) {
             tracing::warn!(job_id = %key.job_id, lease = key.lease, answer = message, "the lease is lost before the start");
             self.drop_waiting(key);
             self.held.remove(key);

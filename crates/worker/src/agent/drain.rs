@@ -143,7 +143,7 @@ impl Agent {
         self.stop_all(Some(0));
     }
 
-    /// Hands back what waits for its checkpoint, or for the others of its gang.
+    /// Hands back what is being prepared, or waits for the others of its gang.
     fn release_unstarted(&mut self) {
         for key in self.held.unstarted_keys() {
             self.report_unstarted(&key, ReportKind::Released, None);

@@ -14,8 +14,8 @@ use crate::launch::Note;
 /// Where a held job stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Its checkpoint is on the way; the executor does not know it.
-    Fetching,
+    /// What it needs before its start is being brought; the executor does not know it.
+    Preparing,
     /// A task of a gang that is ready and waits for the word to start; the executor does not know it.
     Prepared,
     /// With the executor, not started.
@@ -31,7 +31,7 @@ pub(super) enum Stage {
 
 impl Stage {
     fn is_live(&self) -> bool {
-        matches!(self, Self::Fetching | Self::Prepared | Self::Queued | Self::Running)
+        matches!(self, Self::Preparing | Self::Prepared | Self::Queued | Self::Running)
     }
 }
 
@@ -140,7 +140,7 @@ impl HeldJobs {
 
     fn count(&mut self, stage: &Stage, change: isize) {
         let counter = match stage {
-            Stage::Fetching | Stage::Prepared => &mut self.unstarted,
+            Stage::Preparing | Stage::Prepared => &mut self.unstarted,
             Stage::Queued => &mut self.queued,
             Stage::Running => &mut self.running,
             Stage::Saving(_) | Stage::Flushing(_) | Stage::Reporting => return,
@@ -179,9 +179,9 @@ impl HeldJobs {
         self.jobs.iter().filter(|(_, held)| known(held)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The keys of all jobs that wait for their checkpoint or for the others of their gang.
+    /// The keys of all jobs that are being prepared or wait for the others of their gang.
     pub(super) fn unstarted_keys(&self) -> Vec<Key> {
-        let unstarted = |held: &Held| matches!(held.stage, Stage::Fetching | Stage::Prepared);
+        let unstarted = |held: &Held| matches!(held.stage, Stage::Preparing | Stage::Prepared);
         self.jobs.iter().filter(|(_, held)| unstarted(held)).map(|(key, _)| key.clone()).collect()
     }
 

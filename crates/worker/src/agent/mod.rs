@@ -12,6 +12,7 @@ mod drain;
 mod held;
 mod joining;
 mod pace;
+mod preparation;
 mod registration;
 mod reports;
 mod rounds;

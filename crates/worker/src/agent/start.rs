@@ -15,6 +15,7 @@ use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::HeldJobs;
 use super::joining;
 use super::pace::Pace;
+use super::preparation::Preparations;
 use super::registration;
 use super::rounds::Rounds;
 use crate::attempt_files::{AttemptFiles, attempt_directory, checkpoint_directory};
@@ -24,7 +25,7 @@ use crate::data_dir::{DataDir, make_own_directory};
 use crate::environment::JobEnvironment;
 use crate::error::WorkerError;
 use crate::executor::{self, KeeperOptions};
-use crate::keeper::{ToKeeper, output_directory, result_directory};
+use crate::keeper::{Adopted, ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
 use crate::secret_keys;
 
@@ -54,8 +55,6 @@ pub async fn run(
     config.validate()?;
     let directory = DataDir::take(&config.data_dir)?;
     let worker_id = directory.worker_id(config.worker_id.as_deref())?;
-    let output = output_directory(directory.path());
-    let checkpoint_dir = checkpoint_directory(directory.path());
     make_folders(directory.path())?;
     let joined = joining::admitted(client, &config, &directory, &worker_id, &mut shutdown).await?;
     let Some(client) = joined else { return Ok(ExitSummary::default()) };
@@ -74,14 +73,17 @@ pub async fn run(
         return Ok(ExitSummary::default());
     }
     rounds.registered();
-    let logs = Logs::start(client.clone(), LogsConfig { directory: output, flush: config.timing.log_flush });
+    let output = LogsConfig { directory: output_directory(directory.path()), flush: config.timing.log_flush };
+    let logs = Logs::start(client.clone(), output);
+    let preparations = Preparations::new(client.clone());
     let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
     let calls = Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1)));
     let mut agent = Agent {
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
-        checkpoint_dir,
+        checkpoint_dir: checkpoint_directory(directory.path()),
         checkpoints,
+        preparations,
         identity,
         secret_keys,
         keeper,
@@ -109,8 +111,7 @@ pub async fn run(
         registering: false,
         config,
     };
-    agent.attempts.remove_strangers(&adopted.iter().map(|job| job.key.clone()).collect::<Vec<_>>());
-    agent.adopt(adopted);
+    agent.take_over(adopted);
     agent.on_shutdown(*shutdown.borrow());
     let summary = agent.serve(&mut shutdown).await?;
     end_keeper(agent).await;
@@ -163,6 +164,14 @@ fn job_dir(config: &WorkerConfig) -> PathBuf {
 
 fn retry() -> Retry {
     Retry { backoff: Backoff::new(RETRY_FIRST, RETRY_MOST), after: Instant::now() }
+}
+
+impl Agent {
+    /// Goes on with the jobs that the keeper has, and removes the files of all others.
+    fn take_over(&mut self, jobs: Vec<Adopted>) {
+        self.attempts.remove_strangers(&jobs.iter().map(|job| job.key.clone()).collect::<Vec<_>>());
+        self.adopt(jobs);
+    }
 }
 
 /// Waits until the keeper has killed what is left and is gone.

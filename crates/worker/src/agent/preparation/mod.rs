@@ -1,0 +1,158 @@
+//! What must be there before an attempt has a process: a list of steps, done one after the other in a task of their own.
+//!
+//! Guarantees: a job starts when all of its steps are done, or not at all; a job without steps waits for nothing here; a
+//! job that is stopped or lost meanwhile is given up at once, with what was made for it.
+
+mod checkpoint;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use muster_client::Client;
+use muster_protocol::{Job, ReportKind};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+
+use super::agent_loop::Agent;
+use super::held::Stage;
+use super::reports;
+use crate::keeper::{Key, StartSpec};
+
+/// How many steps are done at a time, over all jobs.
+const STEPS_AT_ONCE: usize = 8;
+
+/// One thing that must be there.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The checkpoint that the attempt starts from.
+    Checkpoint,
+}
+
+/// Why a job cannot be started.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unready {
+    pub(super) message: String,
+    pub(super) cost: Cost,
+}
+
+/// What it costs the job that it cannot be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// Nothing: it is handed back and may start later, here or elsewhere.
+    Free,
+    /// An attempt.
+    Attempt,
+}
+
+impl Cost {
+    fn report(self) -> ReportKind {
+        match self {
+            Self::Free => ReportKind::Released,
+            Self::Attempt => ReportKind::Failed,
+        }
+    }
+}
+
+/// A preparation that has come to its end.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    key: Key,
+    result: Result<Box<StartSpec>, Unready>,
+}
+
+/// What steps work with.
+#[derive(Debug, Clone)]
+struct Tools {
+    client: Client,
+    room: Arc<Semaphore>,
+}
+
+/// All preparations under way.
+#[derive(Debug)]
+pub(super) struct Preparations {
+    tools: Tools,
+    sender: mpsc::UnboundedSender<Prepared>,
+    receiver: mpsc::UnboundedReceiver<Prepared>,
+    waiting: HashMap<Key, AbortHandle>,
+}
+
+impl Preparations {
+    pub(super) fn new(client: Client) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let tools = Tools { client, room: Arc::new(Semaphore::new(STEPS_AT_ONCE)) };
+        Self { tools, sender, receiver, waiting: HashMap::new() }
+    }
+
+    /// The next one that has come to its end.
+    pub(super) async fn next(&mut self) -> Option<Prepared> {
+        self.receiver.recv().await
+    }
+
+    fn begin(&mut self, mut spec: Box<StartSpec>, steps: Vec<Step>) {
+        let (tools, sender, key) = (self.tools.clone(), self.sender.clone(), spec.key.clone());
+        let named = key.clone();
+        let task = tokio::spawn(async move {
+            let result = prepare(&tools, &mut spec, &steps).await.map(|()| spec);
+            // The loop is gone only when the worker ends.
+            let _ = sender.send(Prepared { key: named, result });
+        });
+        self.waiting.insert(key, task.abort_handle());
+    }
+}
+
+async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<(), Unready> {
+    for step in steps {
+        // The semaphore is never closed.
+        let _room = tools.room.acquire().await;
+        match step {
+            Step::Checkpoint => checkpoint::fetch(&tools.client, spec).await?,
+        }
+    }
+    Ok(())
+}
+
+/// What must be done before a job has a process.
+pub(super) fn steps(_job: &Job, spec: &StartSpec) -> Vec<Step> {
+    let checkpoint = (!spec.paths.checkpoint.is_empty()).then_some(Step::Checkpoint);
+    checkpoint.into_iter().collect()
+}
+
+impl Agent {
+    /// Does what must be done before a process starts; then it is started.
+    pub(super) fn prepare(&mut self, spec: Box<StartSpec>, steps: Vec<Step>) {
+        self.preparations.begin(spec, steps);
+    }
+
+    /// Forgets a job that is being prepared, or waits for the others of its gang.
+    pub(super) fn drop_waiting(&mut self, key: &Key) {
+        self.give_up_port(key);
+        self.drop_prepared(key);
+        if let Some(task) = self.preparations.waiting.remove(key) {
+            task.abort();
+            self.attempts.remove_checkpoint(key);
+        }
+    }
+
+    /// Reports a job that never got as far as a process.
+    pub(super) fn report_unstarted(&mut self, key: &Key, kind: ReportKind, message: Option<String>) {
+        self.drop_waiting(key);
+        self.held.advance(key, Stage::Reporting);
+        self.ready.push_back(reports::plain(key, kind, message));
+    }
+
+    pub(super) fn on_prepared(&mut self, prepared: Prepared) {
+        let Prepared { key, result } = prepared;
+        // One that was given up may have come to its end just before.
+        if self.preparations.waiting.remove(&key).is_none() {
+            return;
+        }
+        match result {
+            Ok(spec) => self.ready_to_start(spec),
+            Err(Unready { message, cost }) => {
+                tracing::warn!(job_id = %key.job_id, lease = key.lease, error = message, "the job cannot be started");
+                self.attempts.remove_checkpoint(&key);
+                self.report_unstarted(&key, cost.report(), Some(message));
+            }
+        }
+    }
+}
