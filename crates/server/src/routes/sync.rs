@@ -51,6 +51,8 @@ lenient_object! {
         message: String = "message",
         rule: String = "rule",
         outputs: Value = "outputs",
+        // Read so that a worker may send it; nothing keeps it yet.
+        usage: Value = "usage",
     }
 }
 
