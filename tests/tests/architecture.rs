@@ -67,6 +67,19 @@ fn protocol_stands_alone() {
 }
 
 #[test]
+fn the_blob_store_knows_nothing_of_jobs() {
+    let dependencies = Dependencies::resolved();
+    let ours: Vec<String> =
+        dependencies.direct("muster-blob").intersection(dependencies.members()).cloned().collect();
+    assert_eq!(ours, ["muster-tls"]);
+    links_none("muster-blob", &HTTP_SERVERS);
+    // Workers and clients get links, and never a credential of the bucket.
+    for package in ["muster-worker", "muster-worker-agent", "muster-client"] {
+        links_none(package, &["muster-blob", "rusty-s3"]);
+    }
+}
+
+#[test]
 fn the_store_interface_knows_no_dialect_and_no_http() {
     links_none("muster-store", &DATABASES);
     links_none("muster-store", &HTTP_SERVERS);
