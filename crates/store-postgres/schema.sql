@@ -203,6 +203,31 @@ CREATE TABLE leader_leases (
 INSERT INTO leader_leases (role, holder, term, expires_at)
 VALUES ('reaper', '', 0, 0), ('planner', '', 0, 0), ('retention', '', 0, 0), ('webhooks', '', 0, 0);
 
+-- What was used, summed up by hour (UTC, since 1970), user and queue (empty for none). Memory is in MiB times seconds.
+-- A sum lies in several parts, so that schedulers do not wait for each other.
+CREATE TABLE usage_hours (
+    hour bigint NOT NULL,
+    account text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    private boolean NOT NULL,
+    part integer NOT NULL,
+    jobs bigint NOT NULL,
+    jobs_failed bigint NOT NULL,
+    attempts bigint NOT NULL,
+    wall_ms bigint NOT NULL,
+    cpu_ms bigint NOT NULL,
+    cpu_requested_ms bigint NOT NULL,
+    cpu_compared_ms bigint NOT NULL,
+    cpu_compared_requested_ms bigint NOT NULL,
+    memory_compared bigint NOT NULL,
+    memory_compared_requested bigint NOT NULL,
+    gpu_ms bigint NOT NULL,
+    read_bytes bigint NOT NULL,
+    written_bytes bigint NOT NULL,
+    peak_memory_bytes bigint NOT NULL,
+    PRIMARY KEY (hour, account, queue, private, part)
+);
+
 -- Checkpoints that are too large for one transaction, in parts under one name, with the number of their job.
 CREATE TABLE checkpoint_parts (
     name text COLLATE "C" NOT NULL,

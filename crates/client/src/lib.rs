@@ -28,6 +28,7 @@ mod service_transport;
 mod sets;
 mod system;
 mod transport;
+mod usage;
 mod webhooks;
 mod workers;
 
@@ -47,4 +48,5 @@ pub use output::{OutputQuery, OutputReader};
 pub use service_transport::ServiceTransport;
 pub use sets::{PipelineFile, SetPage};
 pub use transport::{Body, BoxError, Transport, TransportFuture};
+pub use usage::UsageQuestion;
 pub use webhooks::LetterChoice;

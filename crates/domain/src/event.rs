@@ -8,6 +8,7 @@ use crate::job::Exit;
 use crate::kept_room::Unit;
 use crate::phase::EndReason;
 use crate::time::{Span, Timestamp};
+use crate::usage::Measured;
 
 /// Why a claimed job went back to the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,6 +185,19 @@ impl EventKind {
         "worker_released",
     ];
 
+    /// Whether it ends an attempt, if one was under way.
+    pub const fn ends_attempt(&self) -> bool {
+        matches!(
+            self,
+            Self::Requeued { .. }
+                | Self::Finished { .. }
+                | Self::Done { .. }
+                | Self::Failed { .. }
+                | Self::Cancelled { .. }
+                | Self::Drained { .. }
+        )
+    }
+
     /// The stable name under which the API shows the event.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -228,21 +242,29 @@ pub struct Event {
     pub worker: Option<WorkerId>,
     /// Who caused it, where the event does not say so already; see [`Event::by`].
     pub noted_by: Option<By>,
+    /// What the attempt used that ended with it.
+    pub measured: Option<Box<Measured>>,
     pub kind: EventKind,
 }
 
 impl Event {
     pub const fn of_job(job: JobId, at: Timestamp, kind: EventKind) -> Self {
-        Self { seq: 0, at, job: Some(job), worker: None, noted_by: None, kind }
+        Self { seq: 0, at, job: Some(job), worker: None, noted_by: None, measured: None, kind }
     }
 
     pub const fn of_worker(worker: WorkerId, at: Timestamp, kind: EventKind) -> Self {
-        Self { seq: 0, at, job: None, worker: Some(worker), noted_by: None, kind }
+        Self { seq: 0, at, job: None, worker: Some(worker), noted_by: None, measured: None, kind }
+    }
+
+    /// With what the attempt used that ended with it.
+    #[must_use]
+    pub fn measured(self, measured: Option<Measured>) -> Self {
+        Self { measured: measured.map(Box::new), ..self }
     }
 
     /// Of the cluster as a whole.
     pub const fn of_all(at: Timestamp, kind: EventKind) -> Self {
-        Self { seq: 0, at, job: None, worker: None, noted_by: None, kind }
+        Self { seq: 0, at, job: None, worker: None, noted_by: None, measured: None, kind }
     }
 
     /// Who caused it; `None` of events from before that was written down.

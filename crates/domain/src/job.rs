@@ -14,6 +14,7 @@ use crate::phase::{EndReason, Hold, Phase, Preparation, Status};
 use crate::rule::Ended;
 use crate::spec::{JobSpec, ShapeId};
 use crate::time::{Span, Timestamp};
+use crate::usage::JobSpent;
 
 /// How a process ended, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +161,8 @@ pub struct Job {
     pub served: Span,
     /// How long it has waited while it could have run, in earlier rounds; the present one began at `ready_at`.
     pub waited: Span,
+    /// What it has used, over all attempts that have ended; absent where nothing was measured.
+    pub spent: Option<Box<JobSpent>>,
     /// It has waited for very long: it goes first, and is not stopped for having had much service.
     pub pinned: bool,
     /// Its place in the line: smaller goes first, then the smaller `seq`. Whoever writes the job computes it.
@@ -204,6 +207,7 @@ impl Job {
             shape,
             served: Span::ZERO,
             waited: Span::ZERO,
+            spent: None,
             pinned: false,
             rank: 0,
         }

@@ -42,6 +42,7 @@ pub mod spec;
 pub mod suggestion;
 pub mod time;
 pub mod topology;
+pub mod usage;
 pub mod visibility;
 pub mod webhook;
 pub mod worker;
@@ -86,6 +87,7 @@ pub use spec::{
 pub use suggestion::{Change as SuggestedChange, Suggestion};
 pub use time::{Span, Timestamp};
 pub use topology::{Topology, TopologyMode};
+pub use usage::{EndedAttempt, JobSpent, Measured, Spent, UsageSum};
 pub use webhook::{DeadLetter, DeliveryId, DeliveryPolicy, Fate, Progress, Secret, Sent, Webhook};
 pub use worker::{Ports, Worker, WorkerStatus};
 pub use worker_class::{Holder, WorkerClass};

@@ -79,6 +79,7 @@ fn trigger(kind: u8, task: &Job) -> Trigger {
         exit: Exit { code: Some(1), signal: None },
         message: None,
         outputs: None,
+        spent: None,
     };
     match kind % 18 {
         0 => report(ReportKind::Done),
@@ -189,6 +190,7 @@ fn what_finished_during_a_drain_is_run_again_unless_the_gang_keeps_what_is_done(
                 exit: Exit { code: Some(0), signal: None },
                 message: None,
                 outputs: None,
+                spent: None,
             };
             gang_transition(&mut tasks, id, &gone, START).unwrap();
         }
@@ -203,7 +205,7 @@ fn ends(tasks: &mut [Job], at: usize, kind: ReportKind, now: Timestamp) {
     let (id, lease) = (tasks[at].id, Some(tasks[at].lease));
     let exit = Exit { code: Some(i32::from(kind != ReportKind::Done)), signal: None };
     let caller = Caller { lease, worker: None };
-    let report = Trigger::Report { caller, kind, exit, message: None, outputs: None };
+    let report = Trigger::Report { caller, kind, exit, message: None, outputs: None, spent: None };
     gang_transition(tasks, id, &report, now).unwrap();
 }
 
@@ -355,7 +357,7 @@ fn a_task_that_is_lost_for_good_during_a_drain_fails_its_gang() {
         let caller = Caller { lease: Some(tasks[0].lease), worker: None };
         let exit = Exit { code: Some(0), signal: None };
         let kind = ReportKind::Preempted;
-        let report = Trigger::Report { caller, kind, exit, message: None, outputs: None };
+        let report = Trigger::Report { caller, kind, exit, message: None, outputs: None, spent: None };
         gang_transition(&mut tasks, first, &report, START).unwrap();
         let later = START + Span::from_secs(46);
         gang_transition(&mut tasks, second, &Trigger::StopOverdue { patience: patience(45) }, later).unwrap();

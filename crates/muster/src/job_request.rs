@@ -1,5 +1,6 @@
 //! From the options of `run` and `submit` to what the scheduler is asked for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -60,7 +61,7 @@ fn without_dependencies(
 ) -> anyhow::Result<SubmitRequest> {
     let mut request = SubmitRequest {
         name: args.name.clone(),
-        env: args.env.iter().cloned().collect(),
+        env: environment(args)?,
         secrets: args.secrets.iter().chain(&args.secret_files).cloned().map(SecretWish::Use).collect(),
         working_dir: working_dir(args.workdir.as_deref())?,
         resources: resources(args),
@@ -88,6 +89,16 @@ fn without_dependencies(
         return Err(UsageError("the command is empty".into()).into());
     }
     Ok(request)
+}
+
+/// What goes with the job of the environment here, and what was written for it.
+fn environment(args: &JobArgs) -> Result<BTreeMap<String, String>, UsageError> {
+    let mut variables = match &args.export {
+        Some(export) => export.variables(std::env::vars_os())?,
+        None => BTreeMap::new(),
+    };
+    variables.extend(args.env.iter().cloned());
+    Ok(variables)
 }
 
 /// How its process is started and stopped.

@@ -7,6 +7,7 @@ mod credentials;
 mod embedded;
 mod environment;
 mod exit;
+mod exported;
 mod failure;
 mod follow;
 mod gang;

@@ -68,6 +68,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Arrays(args) => commands::sets::run(SetKind::Array, args, settings).await,
         Command::Gangs(args) => commands::gangs::run(args, settings).await,
         Command::Ls(args) => commands::ls::run(args, settings).await,
+        Command::Usage(args) => commands::usage::run(args, settings).await,
         Command::Watch(args) => commands::watch::run(args, settings).await,
         Command::Top(args) => commands::top::run(args, settings).await,
         Command::Show(args) => commands::show::run(args, settings).await,

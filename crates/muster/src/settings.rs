@@ -55,11 +55,21 @@ impl Settings {
         written: Option<&WrittenTime>,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, UsageError> {
+        self.back("--since", written, now)
+    }
+
+    /// The time that an option names, of which `2h` lies in the past.
+    pub(crate) fn back(
+        &self,
+        option: &str,
+        written: Option<&WrittenTime>,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, UsageError> {
         let Some(written) = written else { return Ok(None) };
-        let wrong = |why| UsageError(format!("--since: {why}"));
+        let wrong = |why| UsageError(format!("{option}: {why}"));
         let meant = written.back_from(now, self.screen.zone).map_err(wrong)?;
         if let Some(remark) = &meant.remark {
-            note(&format!("--since {remark}"));
+            note(&format!("{option} {remark}"));
         }
         Ok(Some(meant.at))
     }

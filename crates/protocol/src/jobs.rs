@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 use crate::secrets::{SealedSecret, SecretUse, SecretWish};
+use crate::usage::JobUsage;
 
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
 #[derive(
@@ -445,6 +446,9 @@ pub struct Job {
     /// the attempt that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_seconds: Option<f64>,
+    /// What it has used, over all attempts that have ended; absent where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<JobUsage>>,
     /// Its level of service by then, 0 to 2: those of its priority on a lower level go first. Only where one job or
     /// one gang is asked for, and only where its policy is `muster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -56,7 +56,7 @@ pub use sync::{
     HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
 };
 pub use system::{Health, Version};
-pub use usage::Usage;
+pub use usage::{Attempt, JobUsage, Usage, UsageReport, UsageRow};
 pub use webhooks::{
     DeadLetter, DeadLetterCount, HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE,
     HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookPayload, WebhookRequest, WebhookTest, WebhookUpdate,

@@ -136,6 +136,7 @@ fn hand_back(job: &Job) -> Command {
         exit: Exit::default(),
         message,
         outputs: None,
+        spent: None,
     })
 }
 
@@ -333,6 +334,7 @@ impl Committer {
             journal::note(event);
             parts.ended.committed(event);
         }
+        parts.metrics.usage.note(&applied.usage);
         for note in &applied.gangs {
             parts.metrics.note_gang(note);
         }

@@ -322,5 +322,13 @@ fn is_of(job: &Job, gang: Option<GangId>) -> bool {
 /// What somebody says who proves nothing.
 fn said(job: JobId, kind: ReportKind) -> Command {
     let exit = Exit { code: Some(1), signal: None };
-    Command::Report(Report { job, caller: Caller::default(), kind, exit, message: None, outputs: None })
+    Command::Report(Report {
+        job,
+        caller: Caller::default(),
+        kind,
+        exit,
+        message: None,
+        outputs: None,
+        spent: None,
+    })
 }

@@ -360,6 +360,7 @@ fn report(process: ProcessKey, how: End) -> Command {
         exit: Exit { code: Some(code), signal: None },
         message: None,
         outputs: None,
+        spent: None,
     })
 }
 

@@ -82,6 +82,7 @@ async fn round(store: &PostgresStore) -> Done<u64> {
             exit: Exit::default(),
             message: None,
             outputs: None,
+            spent: None,
         })
     };
     muster_store::Store::apply(store, now(), jobs.iter().map(done).collect()).await?;

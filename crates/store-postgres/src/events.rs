@@ -11,11 +11,11 @@
 use std::borrow::Cow;
 
 use muster_domain::Event;
-use muster_store::EventFilter;
+use muster_store::{EventFilter, event_text};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::{during, failed};
-use crate::row::{self, sql_limit, storable, to_json};
+use crate::row::{self, sql_limit, storable};
 use crate::tx::{Done, PostgresTx, Target};
 
 /// The last number drawn, also when none was.
@@ -67,7 +67,8 @@ impl PostgresTx {
                 at: event.at.as_micros(),
                 job: event.job.map(|id| self.seq(id)).transpose()?,
                 worker: event.worker.as_ref().map(|worker| storable(worker.as_str())),
-                kind: to_json(&event.kind)?,
+                kind: event_text::write(&event.kind, event.measured.as_deref())
+                    .map_err(|error| failed("write an event", error.to_string()))?,
                 by: event.noted_by.as_ref().map(|by| storable(&by.to_string()).into_owned()),
             });
         }

@@ -32,6 +32,7 @@ mod sets;
 mod store;
 mod transaction;
 mod tx;
+mod usage;
 mod wakes;
 mod webhooks;
 mod workers;

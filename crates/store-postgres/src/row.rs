@@ -6,11 +6,10 @@
 use std::borrow::Cow;
 
 use muster_domain::{
-    By, Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
-    WorkerStatus,
+    By, Event, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
 };
-use muster_store::StoreError;
 use muster_store::row::{JobRow, Stock};
+use muster_store::{StoreError, event_text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
@@ -184,13 +183,16 @@ pub(crate) fn read_event(row: &Row) -> Result<Event, StoreError> {
     let fail = during("read an event");
     let seq: i64 = row.try_get(0).map_err(&fail)?;
     let kind: String = row.try_get(4).map_err(&fail)?;
+    let (kind, measured) =
+        event_text::read(&kind).map_err(|error| corrupt(format!("event {seq}"), error.to_string()))?;
     Ok(Event {
         seq: seq as u64,
         at: Timestamp::from_micros(row.try_get(1).map_err(&fail)?),
         job: row.try_get::<_, Option<Uuid>>(2).map_err(&fail)?.map(JobId::from_uuid),
         worker: row.try_get::<_, Option<String>>(3).map_err(&fail)?.map(WorkerId::new),
         noted_by: row.try_get::<_, Option<String>>(5).map_err(&fail)?.as_deref().and_then(By::parse),
-        kind: from_json::<EventKind>(&kind, &format!("event {seq}"))?,
+        measured,
+        kind,
     })
 }
 

@@ -178,6 +178,8 @@ impl PostgresStore {
             | Query::Gangs(_)
             | Query::CancelPreview(_)
             | Query::Overview { .. }
+            | Query::Usage(_)
+            | Query::Ended(_)
             | Query::Finished { .. }
             | Query::Why { .. }
             | Query::Standings

@@ -7,7 +7,7 @@ use muster_domain::{
 use muster_store::{
     Apart, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen, Counts, Edge, EventFilter, HeldJob,
     Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter,
-    Tx, Usage, WaitingGang,
+    Tx, Usage, UsageEntry, WaitingGang,
 };
 
 pub(crate) use crate::scope::Scope;
@@ -310,6 +310,22 @@ impl Tx for PostgresTx {
 
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
         self.delete_run_times(before, limit).await
+    }
+
+    async fn add_usage(&mut self, entries: &[UsageEntry]) -> Done<()> {
+        self.write_usage(entries).await
+    }
+
+    async fn usage_sums(&mut self, from: i64, to: i64, bucket_hours: i64) -> Done<Vec<UsageEntry>> {
+        self.select_usage(from, to, bucket_hours).await
+    }
+
+    async fn forget_usage(&mut self, before: i64, limit: usize) -> Done<()> {
+        self.delete_usage(before, limit).await
+    }
+
+    async fn ended_jobs(&mut self, since: Timestamp, until: Timestamp, limit: usize) -> Done<Vec<Job>> {
+        self.select_ended_jobs(since, until, limit).await
     }
 
     async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>> {

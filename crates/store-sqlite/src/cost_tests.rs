@@ -81,7 +81,8 @@ fn writing_a_job_takes_few_steps() {
     let before = job.clone();
     let caller = Caller { lease: Some(job.lease), worker: None };
     let exit = Exit { code: Some(0), signal: None };
-    let done = Trigger::Report { caller, kind: ReportKind::Done, exit, message: None, outputs: None };
+    let done =
+        Trigger::Report { caller, kind: ReportKind::Done, exit, message: None, outputs: None, spent: None };
     transition(&mut job, &done, at(3)).unwrap();
     steps.push(steps_of(&before, &job, Extent::End));
     let bounds = [185, 156, 178];

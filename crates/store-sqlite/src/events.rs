@@ -1,11 +1,11 @@
 //! The log of events. One writer numbers them, so that their order is the order of their commits.
 
 use muster_domain::{Event, WorkerId};
-use muster_store::EventFilter;
+use muster_store::{EventFilter, event_text};
 use rusqlite::params;
 
-use crate::error::during;
-use crate::row::{self, to_json};
+use crate::error::{during, failed};
+use crate::row;
 use crate::tx::{Done, SqliteTx};
 
 impl SqliteTx<'_> {
@@ -17,7 +17,8 @@ impl SqliteTx<'_> {
         for (seq, event) in (first..).zip(events) {
             let job = event.job.map(|id| self.seq(id)).transpose()?;
             let worker = event.worker.as_ref().map(WorkerId::as_str);
-            let kind = to_json(&event.kind)?;
+            let kind = event_text::write(&event.kind, event.measured.as_deref())
+                .map_err(|error| failed("write an event", error.to_string()))?;
             let by = event.noted_by.as_ref().map(ToString::to_string);
             let inserted = statement.execute(params![seq, event.at.as_micros(), job, worker, kind, by]);
             inserted.map_err(during("append events"))?;

@@ -33,6 +33,7 @@ mod states;
 mod store;
 mod thread;
 mod tx;
+mod usage;
 mod webhooks;
 mod workers;
 

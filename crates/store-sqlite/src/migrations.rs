@@ -48,6 +48,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 13, name: "schedulers", sql: include_str!("../migrations/0013_schedulers.sql") },
     Migration { version: 14, name: "records", sql: include_str!("../migrations/0014_records.sql") },
     Migration { version: 15, name: "events_by", sql: include_str!("../migrations/0015_events_by.sql") },
+    Migration { version: 16, name: "usage", sql: include_str!("../migrations/0016_usage.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

@@ -3,11 +3,10 @@
 //! Guarantee: what is written here is read back equal.
 
 use muster_domain::{
-    By, Event, EventKind, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId,
-    WorkerStatus,
+    By, Event, Health, Job, JobId, Ports, Shape, ShapeId, Status, Timestamp, Worker, WorkerId, WorkerStatus,
 };
-use muster_store::StoreError;
 use muster_store::row::{JobRow, Stock};
+use muster_store::{StoreError, event_text};
 use rusqlite::{Row, Statement, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -354,13 +353,16 @@ pub(crate) fn read_event(row: &Row<'_>) -> Result<Event, StoreError> {
     let seq: i64 = row.get(0).map_err(&fail)?;
     let job: Option<[u8; 16]> = row.get(2).map_err(&fail)?;
     let kind: String = row.get(4).map_err(&fail)?;
+    let (kind, measured) =
+        event_text::read(&kind).map_err(|error| corrupt(format!("event {seq}"), error.to_string()))?;
     Ok(Event {
         seq: seq as u64,
         at: Timestamp::from_micros(row.get(1).map_err(&fail)?),
         job: job.map(|bytes| JobId::from_uuid(Uuid::from_bytes(bytes))),
         worker: row.get::<_, Option<String>>(3).map_err(&fail)?.map(WorkerId::new),
         noted_by: row.get::<_, Option<String>>(5).map_err(&fail)?.as_deref().and_then(By::parse),
-        kind: from_json::<EventKind>(&kind, &format!("event {seq}"))?,
+        measured,
+        kind,
     })
 }
 

@@ -110,6 +110,8 @@ impl Store for SqliteStore {
             | Query::Gangs(_)
             | Query::CancelPreview(_)
             | Query::Overview { .. }
+            | Query::Usage(_)
+            | Query::Ended(_)
             | Query::Finished { .. } => &self.lists,
             Query::Job(_)
             | Query::Workers

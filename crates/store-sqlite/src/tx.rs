@@ -11,7 +11,7 @@ use muster_domain::{
 use muster_store::{
     Apart, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen, Counts, Edge, EventFilter, HeldJob,
     Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter,
-    StoreError, Tx, Usage, WaitingGang,
+    StoreError, Tx, Usage, UsageEntry, WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -477,6 +477,22 @@ impl Tx for SqliteTx<'_> {
 
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
         self.delete_run_times(before, limit)
+    }
+
+    async fn add_usage(&mut self, entries: &[UsageEntry]) -> Done<()> {
+        self.write_usage(entries)
+    }
+
+    async fn usage_sums(&mut self, from: i64, to: i64, bucket_hours: i64) -> Done<Vec<UsageEntry>> {
+        self.select_usage(from, to, bucket_hours)
+    }
+
+    async fn forget_usage(&mut self, before: i64, limit: usize) -> Done<()> {
+        self.delete_usage(before, limit)
+    }
+
+    async fn ended_jobs(&mut self, since: Timestamp, until: Timestamp, limit: usize) -> Done<Vec<Job>> {
+        self.select_ended_jobs(since, until, limit)
     }
 
     async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>> {

@@ -3,6 +3,7 @@
 use muster_domain::{Event, EventKind, GangId, Job, JobId, Span, Status, Timestamp, WorkerId};
 
 use crate::command::Answer;
+use crate::tx::UsageEntry;
 
 /// What others should look at after a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -142,5 +143,7 @@ pub struct Applied {
     pub events: Vec<Event>,
     /// What happened to gangs.
     pub gangs: Vec<GangNote>,
+    /// What was added to the sums of usage.
+    pub usage: Vec<UsageEntry>,
     pub wake: Wake,
 }

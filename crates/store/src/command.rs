@@ -5,8 +5,8 @@ use std::sync::Arc;
 use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{
     Actor, Amounts, Bid, By, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member,
-    Queue, QueueAccess, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, StepOutline, Terms,
-    Timestamp, Worker, WorkerId,
+    Queue, QueueAccess, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Spent, StepOutline,
+    Terms, Timestamp, Worker, WorkerId,
 };
 
 use muster_planner::policy::{Allowances, Cause};
@@ -83,6 +83,8 @@ pub struct Report {
     pub message: Option<String>,
     /// A JSON object for the job's dependants.
     pub outputs: Option<Arc<str>>,
+    /// What the attempt used, where its worker measures it.
+    pub spent: Option<Spent>,
 }
 
 /// One pass over what is overdue, in bounded steps.

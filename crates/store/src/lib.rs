@@ -13,6 +13,7 @@ pub mod command;
 pub mod compliance;
 pub mod engine;
 pub mod error;
+pub mod event_text;
 pub mod faults;
 pub mod memory;
 pub mod query;
@@ -37,11 +38,13 @@ pub use command::{
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use query::{
-    CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
-    Query, QueueStanding, Reply, SetCount, SetFilter, SetView, WorkerUsage,
+    CancelPreview, Counts, EndedFilter, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage,
+    JobView, Query, QueueStanding, Reply, SetCount, SetFilter, SetView, UsageFilter, UsageLine, WorkerUsage,
 };
 pub use records::{AuditFilter, AuditLine, Chosen, Record, RecordKind};
 pub use secrets::{SecretCommand, SecretOutcome, WorkerKeys};
 pub use store::{Store, StoreExt};
-pub use tx::{Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, WaitingGang};
+pub use tx::{
+    Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, UsageEntry, WaitingGang,
+};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

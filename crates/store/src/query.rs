@@ -6,7 +6,8 @@ use std::sync::Arc;
 use muster_domain::access::Principal;
 use muster_domain::{
     Account, Amounts, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet,
-    Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, Worker, WorkerId,
+    Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, UsageSum, Worker,
+    WorkerId,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};
@@ -105,6 +106,45 @@ pub struct EventFilter {
     pub limit: usize,
 }
 
+/// Whose usage to sum up, over which hours (since 1970, UTC).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageFilter {
+    pub from_hour: i64,
+    /// Not included.
+    pub to_hour: i64,
+    /// A line for each day; one for all hours otherwise.
+    pub by_day: bool,
+    pub user: Option<String>,
+    pub queue: Option<QueueName>,
+    /// Only what this caller may see.
+    pub seen_by: Option<Principal>,
+}
+
+/// What was used by the jobs of one user in one queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageLine {
+    /// Counted from 1970, UTC; 0 where days are added up.
+    pub day: i64,
+    /// Empty for none, as the queue.
+    pub user: String,
+    pub queue: String,
+    pub sum: UsageSum,
+}
+
+/// Which jobs that have ended to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedFilter {
+    pub since: Timestamp,
+    /// Not included.
+    pub until: Timestamp,
+    pub user: Option<String>,
+    pub queue: Option<QueueName>,
+    /// The most that are read, those included that are filtered out.
+    pub limit: usize,
+    /// Only what this caller may see.
+    pub seen_by: Option<Principal>,
+}
+
 /// A worker with what the jobs on it take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerUsage {
@@ -191,6 +231,10 @@ pub enum Query {
         limit: usize,
     },
     Counts,
+    /// Who used what.
+    Usage(UsageFilter),
+    /// Jobs that ended in a time, the latest first.
+    Ended(EndedFilter),
     /// A part of a checkpoint that was put into the store in parts.
     Part {
         name: Arc<str>,
@@ -258,6 +302,9 @@ pub enum Reply {
     LastEvent(u64),
     Finished(Vec<FinishedJob>),
     Counts(Counts),
+    Usage(Vec<UsageLine>),
+    /// The jobs, and whether these are all.
+    Ended(Vec<Job>, bool),
     Part(Option<Vec<u8>>),
     Instances(Vec<Instance>),
     Stops(Vec<Job>),

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_domain::{
-    ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, Lease, Member, Needs, Phase,
-    Preparation, ReportKind, Resources, Round, SetId, ShapeId, Span, Status, StopReason, Strays, Timestamp,
-    Unit, Worker, WorkerId,
+    ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, JobSpent, Lease, Member, Needs,
+    Phase, Preparation, ReportKind, Resources, Round, SetId, ShapeId, Span, Spent, Status, StopReason,
+    Strays, Timestamp, Unit, Worker, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -125,6 +125,11 @@ struct Extra {
     claimed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     prepared_at: Option<Timestamp>,
+    /// What its last attempt used, and all those before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent: Option<Spent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent_before: Option<Spent>,
 }
 
 impl Extra {
@@ -158,6 +163,8 @@ impl Extra {
             finished_at: job.finished_at(),
             claimed: job.preparation().is_some(),
             prepared_at: job.preparation().and_then(|claim| claim.prepared_at),
+            spent: job.spent.as_ref().map(|spent| spent.last),
+            spent_before: job.spent.as_ref().and_then(|spent| spent.earlier),
         };
         (extra != Self::default()).then(|| json(job, "extra", &extra)).transpose()
     }
@@ -468,6 +475,7 @@ impl TryFrom<JobRow> for Job {
             shape: ShapeId(row.shape),
             served: Span::from_micros(row.served as u64),
             waited: Span::from_micros(row.waited as u64),
+            spent: extra.spent.map(|last| Box::new(JobSpent { last, earlier: extra.spent_before })),
             pinned: row.pinned,
             rank: row.rank,
             spec,

@@ -17,8 +17,8 @@ use crate::applied::{Applied, Wake};
 use crate::command::{Answer, Command, Instance};
 use crate::error::StoreError;
 use crate::query::{
-    CancelPreview, Counts, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView,
-    Query, Reply, SetFilter, SetView, WorkerUsage,
+    CancelPreview, Counts, EndedFilter, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage,
+    JobView, Query, Reply, SetFilter, SetView, UsageFilter, UsageLine, WorkerUsage,
 };
 use crate::records::AuditFilter;
 use crate::secrets::WorkerKeys;
@@ -165,6 +165,28 @@ pub trait StoreExt: Store {
             match self.read(Query::Counts).await? {
                 Reply::Counts(counts) => Ok(counts),
                 _ => Err(mismatch("counts")),
+            }
+        }
+    }
+
+    fn usage(&self, filter: UsageFilter) -> impl Future<Output = Result<Vec<UsageLine>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Usage(filter)).await? {
+                Reply::Usage(lines) => Ok(lines),
+                _ => Err(mismatch("usage")),
+            }
+        }
+    }
+
+    /// Jobs that ended in a time, and whether these are all.
+    fn ended_jobs(
+        &self,
+        filter: EndedFilter,
+    ) -> impl Future<Output = Result<(Vec<Job>, bool), StoreError>> + Send {
+        async move {
+            match self.read(Query::Ended(filter)).await? {
+                Reply::Ended(jobs, complete) => Ok((jobs, complete)),
+                _ => Err(mismatch("ended jobs")),
             }
         }
     }

@@ -5,8 +5,8 @@
 
 use muster_domain::{
     DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, LeaderLease, Queue,
-    QueueName, Role, Rule, RunTimes, SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker,
-    WorkerId,
+    QueueName, Role, Rule, RunTimes, SetId, Shape, ShapeId, Span, Timestamp, UsageSum, Webhook, WebhookId,
+    Worker, WorkerId,
 };
 
 use crate::command::{CheckpointPart, Instance};
@@ -38,6 +38,18 @@ pub struct HeldJob {
     pub job: JobId,
     pub shape: ShapeId,
     pub devices: Option<Grant>,
+}
+
+/// What was used in one hour by the jobs of one user in one queue; the names are empty where there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageEntry {
+    /// Counted from 1970, UTC; of sums over several hours the number of their bucket.
+    pub hour: i64,
+    pub user: String,
+    pub queue: String,
+    /// Of private jobs: not everybody may see it.
+    pub private: bool,
+    pub sum: UsageSum,
 }
 
 /// What is different about a worker from one that was heard of lately and keeps no room.
@@ -297,6 +309,17 @@ pub trait Tx {
     async fn put_run_times(&mut self, times: &[(String, RunTimes)], at: Timestamp) -> Done<()>;
     /// Forgets up to `limit` series that were not written since `before`.
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()>;
+
+    // Who used what.
+
+    /// Adds to the sums. The entries come in order, each once.
+    async fn add_usage(&mut self, entries: &[UsageEntry]) -> Done<()>;
+    /// The sums from one hour up to but not including another, added up over buckets of so many hours.
+    async fn usage_sums(&mut self, from: i64, to: i64, bucket_hours: i64) -> Done<Vec<UsageEntry>>;
+    /// Forgets up to `limit` sums of hours before this one.
+    async fn forget_usage(&mut self, before: i64, limit: usize) -> Done<()>;
+    /// Jobs that ended from one time up to but not including another, the latest first.
+    async fn ended_jobs(&mut self, since: Timestamp, until: Timestamp, limit: usize) -> Done<Vec<Job>>;
 
     // Leadership.
 

@@ -58,6 +58,7 @@ mod sync;
 mod times;
 mod tls;
 mod two_schedulers;
+mod usage;
 mod visibility;
 mod webhooks;
 mod workers;

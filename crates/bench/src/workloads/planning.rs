@@ -290,6 +290,7 @@ fn report(job: &Job) -> Command {
         exit: Exit { code: Some(0), signal: None },
         message: None,
         outputs: None,
+        spent: None,
     })
 }
 

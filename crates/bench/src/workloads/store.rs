@@ -90,6 +90,7 @@ async fn turn(store: &dyn Store, held: Vec<Claimed>) -> Result<Vec<Claimed>> {
             exit: Exit { code: Some(0), signal: None },
             message: None,
             outputs: None,
+            spent: None,
         })
     };
     let mut commands: Vec<Command> = held.into_iter().map(report).collect();

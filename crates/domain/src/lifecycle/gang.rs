@@ -84,6 +84,7 @@ pub fn gang_transition(
     let change = gang.decide(at, trigger);
     let effects = gang.effects;
     settle(before, tasks, now);
+    super::note_spent(&mut tasks[at], trigger, change.as_ref().ok());
     Ok(GangChange { change: change?, effects })
 }
 
@@ -97,7 +98,7 @@ impl Gang<'_> {
     fn decide(&mut self, at: usize, trigger: &Trigger) -> Outcome {
         let now = self.now;
         Ok(match trigger {
-            Trigger::Report { caller, kind, exit, message, outputs } => {
+            Trigger::Report { caller, kind, exit, message, outputs, spent: _ } => {
                 let (message, outputs) = (message.as_ref(), outputs.as_ref());
                 self.report(at, caller, &Ending { kind: *kind, exit: *exit, message, outputs })?
             }

@@ -25,6 +25,7 @@ use crate::phase::{EndReason, Hold, Phase};
 use crate::rejection::Rejection;
 use crate::rule::{Ended, Needs, Rule};
 use crate::time::{Span, Timestamp};
+use crate::usage::Spent;
 
 pub use gang::{Effects, GangChange, Place, gang_ended, gang_transition, lapse, reserve};
 pub use waiting::first_phase;
@@ -102,6 +103,8 @@ pub enum Trigger {
         message: Option<String>,
         /// A JSON object for the job's dependants.
         outputs: Option<Arc<str>>,
+        /// What the attempt used, where its worker measures it.
+        spent: Option<Spent>,
     },
     Heartbeat {
         caller: Caller,
@@ -178,7 +181,17 @@ pub fn transition(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
     let before = standing::Before::of(job);
     let outcome = decide(job, trigger, now);
     before.settle(job, now);
+    note_spent(job, trigger, outcome.as_ref().ok());
     outcome
+}
+
+/// Adds up what the worker says that the attempt used, once.
+fn note_spent(job: &mut Job, trigger: &Trigger, change: Option<&Change>) {
+    if let (Trigger::Report { spent: Some(spent), .. }, Some(Change::Happened(_) | Change::Touched)) =
+        (trigger, change)
+    {
+        job.note_spent(spent);
+    }
 }
 
 fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
@@ -200,7 +213,7 @@ fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
             job.lease_span = terms.map(|terms| terms.lease_of(job.spec.on_disconnect));
             Ok(change)
         }
-        Trigger::Report { caller, kind, exit, message, outputs } => {
+        Trigger::Report { caller, kind, exit, message, outputs, spent: _ } => {
             let (message, outputs) = (message.as_ref(), outputs.as_ref());
             let ending = reports::Ending { kind: *kind, exit: *exit, message, outputs };
             reports::report(job, caller, &ending, now)

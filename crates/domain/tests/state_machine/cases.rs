@@ -24,7 +24,7 @@ pub(crate) fn impatient() -> Patience {
 
 fn report(caller: Caller, kind: ReportKind, code: i32) -> Trigger {
     let exit = Exit { code: Some(code), signal: None };
-    Trigger::Report { caller, kind, exit, message: None, outputs: None }
+    Trigger::Report { caller, kind, exit, message: None, outputs: None, spent: None }
 }
 
 fn dependency(ended: Ended) -> Trigger {

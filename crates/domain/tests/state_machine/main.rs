@@ -200,6 +200,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         exit,
         message: None,
         outputs: None,
+        spent: None,
     });
     prop_oneof![
         1 => Just(ended(Ended::Done)),
@@ -254,7 +255,7 @@ proptest! {
             for kind in [ReportKind::Done, ReportKind::Failed, ReportKind::Released, ReportKind::Preempted] {
                 let mut copy = job.clone();
                 let caller = Caller { lease: Some(closed.lease), worker: None };
-                let late = Trigger::Report { caller, kind, exit: Exit::default(), message: None, outputs: None };
+                let late = Trigger::Report { caller, kind, exit: Exit::default(), message: None, outputs: None, spent: None };
                 let _ = transition(&mut copy, &late, NOW);
                 prop_assert_eq!(&copy, &job);
             }

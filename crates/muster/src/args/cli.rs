@@ -9,7 +9,7 @@ use super::{
     AddArgs, AuditArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs,
     GangListArgs, JoinTokenArgs, LoginArgs, LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs,
     ReferenceArgs, ReportArgs, RetryArgs, RunArgs, SecretArgs, SetListArgs, ShowArgs, SimArgs, SubmitArgs,
-    TokenArgs, TopArgs, UpArgs, UserArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
+    TokenArgs, TopArgs, UpArgs, UsageArgs, UserArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Show what uses the workers now
     Top(TopArgs),
+    /// Show who used what since when, and how well requests fitted
+    Usage(UsageArgs),
     /// Show everything about a job, a gang, a pipeline or an array
     Show(ShowArgs),
     /// Print the output of a job, or of all tasks of a gang

@@ -8,6 +8,7 @@ use muster_protocol::SecretUse;
 use super::amounts;
 use super::conditions::ConditionArgs;
 use super::gang::{GangArgs, LaunchArgs};
+use crate::exported::{self, Export};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -102,6 +103,9 @@ pub(crate) struct JobArgs {
     /// A variable for the job, or the name of one to hand on; may be repeated
     #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = amounts::variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// What of the environment here goes with the job: ALL, NONE, names, or NAME=VALUE, with commas; --env comes on top [default: NONE]
+    #[arg(long, value_name = "WHAT", value_parser = exported::parse)]
+    pub(crate) export: Option<Export>,
     /// A secret as a variable, under its own name or another; may be repeated
     #[arg(long = "secret", value_name = "NAME[=VARIABLE]", value_parser = amounts::secret)]
     pub(crate) secrets: Vec<SecretUse>,

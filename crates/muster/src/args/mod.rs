@@ -18,6 +18,7 @@ mod secret;
 mod sim;
 mod times;
 mod up;
+mod usage;
 mod viewing;
 mod webhook;
 
@@ -46,5 +47,6 @@ pub(crate) use secret::{ResealArgs, SecretAction, SecretArgs, SecretSetArgs, Sec
 pub(crate) use sim::{By, ReportArgs, SimArgs, SimOutputArgs};
 pub(crate) use times::WrittenTime;
 pub(crate) use up::{UpArgs, UpWorkerArgs};
+pub(crate) use usage::{UsageArgs, UsageBy};
 pub(crate) use viewing::{TopArgs, WatchArgs};
 pub(crate) use webhook::{DeadLetterAction, DeadLetterArgs, WebhookAction, WebhookAddArgs, WebhookArgs};

@@ -32,6 +32,7 @@ pub(crate) mod submit;
 pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod up;
+pub(crate) mod usage;
 pub(crate) mod user;
 pub(crate) mod version;
 pub(crate) mod wait;

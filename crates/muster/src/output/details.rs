@@ -9,6 +9,7 @@ use super::human::command;
 use super::quantities::{age, bytes, memory, printable, resources, seconds_span, span};
 use super::screen::Screen;
 use super::style;
+use super::usage::used;
 use crate::zone::Zone;
 
 const LABEL_WIDTH: usize = 12;
@@ -68,6 +69,9 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("submitted", moment(job.created_at, now, screen.zone));
     add("started", job.started_at.map(|at| moment(at, now, screen.zone)).unwrap_or_default());
     add("ended", job.done_at.map(|at| ended(job, at, now, screen.zone)).unwrap_or_default());
+    for line in used(job) {
+        add("used", line);
+    }
     for (key, value) in outputs(job) {
         add("output", format!("{key}={value}"));
     }

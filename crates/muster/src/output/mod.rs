@@ -19,6 +19,7 @@ pub(crate) mod status;
 mod style;
 mod table;
 mod tree;
+mod usage;
 mod webhooks;
 pub(crate) mod worker_details;
 
@@ -33,4 +34,5 @@ pub(crate) use queues::{queue_details, queues};
 pub(crate) use screen::{Screen, after_key, note, text};
 pub(crate) use secrets::{fleet_keys, secret_details, secrets};
 pub(crate) use sets::{Progress, array_details, changes, failed_indices, pipeline_tree, set_ended, set_list};
+pub(crate) use usage::{attempt_usage, usage_table};
 pub(crate) use webhooks::{dead_letters, webhook_details, webhooks};

@@ -86,6 +86,35 @@ fn show_has_the_fields_and_the_history() {
 }
 
 #[test]
+fn usage_is_shown_for_a_job_and_summed_up() {
+    let up = Up::start();
+    // What a process needs at the most is known where it is more than its keeper has.
+    let spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; head -c 100000000 /dev/zero | tail -c 100000000 | wc -c";
+    let id = up.submit(&[
+        "--cpus", "1", "--memory", "512M", "--queue", "q", "--name", "spin", "--", "sh", "-c", spin,
+    ]);
+    up.run(&["wait", &id]).ok();
+    let shown = up.run(&["show", &id]).ok().stdout;
+    let used: Vec<&str> = shown.lines().filter(|line| line.starts_with("used:")).collect();
+    assert!(used.iter().any(|line| line.contains("of CPU time, ") && line.contains("of 1 cpu")), "{shown}");
+    assert!(
+        used.iter().any(|line| line.contains("of memory at the most, ") && line.contains("of 512M")),
+        "{shown}"
+    );
+    let attempts = up.run(&["usage", &id]).ok().stdout;
+    assert_eq!(attempts.lines().count(), 2, "{attempts}");
+    assert!(attempts.contains("done") && attempts.contains("512M"), "{attempts}");
+    let sums = up.run(&["usage", "--by", "queue", "--json"]).ok().json();
+    let row = &sums["rows"][0];
+    assert_eq!((row["queue_name"].as_str(), row["jobs"].as_u64()), (Some("q"), Some(1)), "{sums}");
+    assert!(row["cpu_seconds"].as_f64().unwrap() > 0.0 && row["cpu_efficiency"].as_f64().is_some(), "{sums}");
+    let table = up.run(&["usage", "--by", "job", "--since", "1h"]).ok().stdout;
+    assert!(table.lines().nth(1).unwrap().starts_with(&id), "{table}");
+    let nothing = up.run(&["usage", "--user", "nobody"]).ok();
+    assert!(nothing.stderr.contains("no attempt ended"), "{nothing:?}");
+}
+
+#[test]
 fn logs_by_stream_and_attempt() {
     let up = Up::start();
     let script = "echo out $MUSTER_ATTEMPT; echo err $MUSTER_ATTEMPT >&2; exit 1";

@@ -1,9 +1,41 @@
 //! `muster run` against a scheduler: output, exit codes, Ctrl-C.
 
+use std::process::Command;
+
 use muster_tests::{eventually, until};
 use nix::sys::signal::Signal;
 
-use crate::harness::{BOUND, Up};
+use crate::harness::{BOUND, Started, Up};
+
+#[test]
+fn an_activated_virtual_environment_goes_with_the_job_when_all_is_exported() {
+    let up = Up::start();
+    let directory = tempfile::tempdir().unwrap();
+    let venv = directory.path().canonicalize().unwrap().join("venv");
+    let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(&venv).status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "python3 with venv is needed: apt install python3-venv"
+    );
+    let path = format!("{}:{}", venv.join("bin").display(), std::env::var("PATH").unwrap());
+    let prefix = |options: &[&str]| {
+        let mut command = up.command(&["run"]);
+        command.args(options).args([
+            "--",
+            "python3",
+            "-c",
+            "import os, sys; print(sys.prefix, os.environ.get('SHLVL'))",
+        ]);
+        command.env("PATH", &path).env("VIRTUAL_ENV", &venv).env("SHLVL", "7");
+        Started::spawn(command).finish().ok().line()
+    };
+    let inside = format!("{} None", venv.display());
+    assert_eq!(prefix(&["--export", "ALL"]), inside);
+    assert_eq!(prefix(&["--export", "PATH,SHLVL=3"]), format!("{} 3", venv.display()));
+    assert_ne!(prefix(&[]), inside, "nothing goes along by itself");
+    let refused = up.run(&["run", "--export", "NO_SUCH_VARIABLE", "--", "true"]);
+    assert_eq!((refused.code(), refused.stderr.contains("NO_SUCH_VARIABLE=VALUE")), (2, true), "{refused:?}");
+}
 
 #[test]
 fn output_goes_where_the_job_wrote_it() {

@@ -180,7 +180,15 @@ impl Live<'_> {
             let Some(Running { lease, .. }) = self.running.remove(&job) else { continue };
             let (caller, exit) =
                 (Caller { lease: Some(lease), worker: None }, Exit { code: Some(0), signal: None });
-            let report = Report { job, caller, kind: ReportKind::Done, exit, message: None, outputs: None };
+            let report = Report {
+                job,
+                caller,
+                kind: ReportKind::Done,
+                exit,
+                message: None,
+                outputs: None,
+                spent: None,
+            };
             reports.push(Command::Report(report));
         }
         self.apply(now, reports);

@@ -15,6 +15,7 @@ use super::bounds::BoundMetrics;
 use super::gangs::GangMetrics;
 use super::queues::QueueMetrics;
 use super::room::RoomMetrics;
+use super::usage::UsageMetrics;
 use super::webhooks::WebhookMetrics;
 
 const EXECUTION_BUCKETS: [f64; 8] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -37,6 +38,7 @@ pub(crate) struct Metrics {
     gangs: GangMetrics,
     pub(super) queues: QueueMetrics,
     pub(crate) room: RoomMetrics,
+    pub(crate) usage: UsageMetrics,
     pub(super) store_up: Gauge,
     pub(crate) parked: IntGauge,
     pub(crate) unplaceable: IntGauge,
@@ -291,6 +293,7 @@ impl Metrics {
             gangs: GangMetrics::new(r)?,
             queues: QueueMetrics::new(&store_registry)?,
             room: RoomMetrics::new(r)?,
+            usage: UsageMetrics::new(r)?,
             registry,
             store_registry,
         })

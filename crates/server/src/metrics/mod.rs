@@ -8,6 +8,7 @@ mod gangs;
 mod queues;
 mod room;
 mod scrape;
+mod usage;
 mod webhooks;
 
 pub(crate) use bounds::Open;

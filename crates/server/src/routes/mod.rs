@@ -32,6 +32,7 @@ mod summary;
 mod sync;
 mod system;
 mod table;
+mod usage;
 mod users;
 mod webhooks;
 mod workers;

@@ -23,7 +23,7 @@ use super::submit::SubmitAnswer;
 use super::{
     arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
     explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary,
-    sync, system, users, webhooks, workers,
+    sync, system, usage, users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -58,6 +58,8 @@ use super::{
         claim::claim_next,
         jobs::get_job,
         jobs::why,
+        usage::job_attempts,
+        usage::usage,
         notice::get_notice,
         gangs::list_gangs,
         gangs::get_gang,

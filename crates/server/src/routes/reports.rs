@@ -70,8 +70,15 @@ async fn report(app: &App, id: JobId, call: &Call, kind: ReportKind) -> Result<R
         check_text("message", message, MESSAGE_BYTES)?;
     }
     let exit = Exit { code: call.params.integer("exit_code")?, signal: call.params.integer("signal")? };
-    let command =
-        Command::Report(Report { job: id, caller: call.caller()?, kind, exit, message, outputs: None });
+    let command = Command::Report(Report {
+        job: id,
+        caller: call.caller()?,
+        kind,
+        exit,
+        message,
+        outputs: None,
+        spent: None,
+    });
     match app.batcher.submit_one(command).await? {
         Outcome::Reported { job, repeated: false } => note(app, &job, kind, call.request_id),
         Outcome::Reported { .. } => {}

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use muster_domain::limits::MAX_AHEAD;
-use muster_domain::{Caller, Exit, Job, JobId, Lease, ReportKind, Status, WorkerId};
+use muster_domain::{Caller, Exit, Job, JobId, Lease, ReportKind, Spent, Status, WorkerId};
 use muster_protocol::{LeaseRef, ReportResult, SyncRequest, SyncResponse};
 use muster_store::{Answer, Ask, Command, Outcome, Report, StoreExt};
 use serde_json::Value;
@@ -34,6 +34,8 @@ use super::workers::check_ports;
 const MESSAGE_BYTES: usize = 4096;
 /// The most bytes of outputs that are kept of one job.
 const OUTPUT_BYTES: usize = 64 * 1024;
+/// The most that is believed of one amount of usage: a pebibyte, or as many milliseconds.
+const MOST_USED: u64 = 1 << 50;
 /// A request that claims waits for a lease divided by this at most.
 const CLAIM_SHARE: u32 = 4;
 /// How long a sync waits for nothing when too many others wait for work.
@@ -51,8 +53,18 @@ lenient_object! {
         message: String = "message",
         rule: String = "rule",
         outputs: Value = "outputs",
-        // Read so that a worker may send it; nothing keeps it yet.
-        usage: Value = "usage",
+        usage: UsageBody = "usage",
+    }
+}
+
+lenient_object! {
+    struct UsageBody {
+        cpu_user_ms: u64 = "cpu_user_ms",
+        cpu_system_ms: u64 = "cpu_system_ms",
+        peak_memory_bytes: u64 = "peak_memory_bytes",
+        read_bytes: u64 = "read_bytes",
+        written_bytes: u64 = "written_bytes",
+        peak_gpu_memory_bytes: u64 = "peak_gpu_memory_bytes",
     }
 }
 
@@ -120,6 +132,19 @@ fn outputs(value: &Value) -> Option<Arc<str>> {
     (text.len() <= OUTPUT_BYTES).then(|| Arc::from(text))
 }
 
+/// What the attempt used. A number that nothing can have reached is cut, so that sums stay right.
+fn spent(usage: &UsageBody) -> Spent {
+    let real = |number: Option<u64>| number.map(|number| number.min(MOST_USED));
+    Spent {
+        cpu_user_ms: real(usage.cpu_user_ms),
+        cpu_system_ms: real(usage.cpu_system_ms),
+        peak_memory_bytes: real(usage.peak_memory_bytes),
+        read_bytes: real(usage.read_bytes),
+        written_bytes: real(usage.written_bytes),
+        peak_gpu_memory_bytes: real(usage.peak_gpu_memory_bytes),
+    }
+}
+
 /// Everything that a worker said, and the commands made of it.
 struct Speech<'a> {
     worker: &'a WorkerId,
@@ -146,7 +171,8 @@ impl Speech<'_> {
             let judged = matches!(kind, ReportKind::Preempted | ReportKind::Finished);
             let message = if judged { body.rule.or(body.message) } else { body.message }.map(cut);
             let outputs = body.outputs.as_ref().and_then(outputs);
-            self.commands.push(Command::Report(Report { job, caller, kind, exit, message, outputs }));
+            let spent = body.usage.as_ref().map(spent);
+            self.commands.push(Command::Report(Report { job, caller, kind, exit, message, outputs, spent }));
         }
         Ok(())
     }

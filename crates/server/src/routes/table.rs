@@ -19,7 +19,7 @@ use super::rows::{Routes, Verb};
 use super::{
     arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
     explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary,
-    sync, system, users, webhooks, workers,
+    sync, system, usage, users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -59,6 +59,7 @@ fn job_routes(routes: Routes) -> Routes {
         .post("/jobs/{id}/cancel", ChangeJobs, cancel::cancel_job)
         .get("/jobs/{id}/events", ReadJobs, events::job_events)
         .get("/jobs/{id}/why", ReadJobs, jobs::why)
+        .get("/jobs/{id}/attempts", ReadJobs, usage::job_attempts)
         .get("/jobs/{id}/logs", ReadOutput, logs::read_logs)
         .get("/jobs/{id}/logs/stream", ReadOutput, logs::stream_logs)
         .get("/jobs/{id}/logs/runs", ReadOutput, logs::log_runs)
@@ -174,6 +175,7 @@ fn cluster_routes(routes: Routes) -> Routes {
         .get("/readyz", ReadHealth, system::readyz)
         .get("/metrics", ReadMetrics, system::metrics)
         .get("/summary", ReadCluster, summary::summary)
+        .get("/usage", ReadCluster, usage::usage)
         .get("/explain", ReadCluster, explain::explain)
         .get("/version", ReadHealth, system::version)
         .get("/openapi.json", ReadHealth, docs::openapi_document)

@@ -20,8 +20,18 @@ pub(crate) fn event(event: &domain::Event) -> wire::Event {
         job_id: event.job.map(|id| id.to_string()),
         worker_id: event.worker.as_ref().or(claimer).map(|worker| worker.as_str().to_owned()),
         by: event.by().map(|by| by.to_string()),
-        data: event_data(&event.kind),
+        data: data(event),
     }
+}
+
+fn data(event: &domain::Event) -> wire::EventData {
+    let mut data = event_data(&event.kind);
+    if let Some(measured) = &event.measured
+        && let Ok(usage) = serde_json::to_value(super::usage::spent(&measured.spent))
+    {
+        data.insert("usage".to_owned(), usage);
+    }
+    data
 }
 
 fn event_data(kind: &domain::EventKind) -> wire::EventData {
@@ -140,7 +150,9 @@ fn gang_data(kind: &domain::EventKind, put: &mut impl FnMut(&str, Value) -> Opti
 }
 
 /// Why a job went back to wait: a word, how its process ended, and what there is to say.
-fn requeue_cause(cause: &domain::RequeueCause) -> (&'static str, Option<domain::Exit>, Option<String>) {
+pub(super) fn requeue_cause(
+    cause: &domain::RequeueCause,
+) -> (&'static str, Option<domain::Exit>, Option<String>) {
     use domain::RequeueCause;
     match cause {
         RequeueCause::Failed { exit, message } => ("failed", Some(*exit), message.clone()),

@@ -9,6 +9,7 @@ mod overview;
 pub(crate) mod queues;
 mod sets;
 mod standing;
+mod usage;
 mod webhooks;
 mod why;
 
@@ -28,6 +29,7 @@ pub(crate) use events::event;
 pub(crate) use overview::overview;
 pub(crate) use sets::{pipeline, set};
 pub(crate) use standing::with_standing;
+pub(crate) use usage::attempts;
 pub(crate) use webhooks::{dead_letter, webhook};
 pub(crate) use why::why;
 
@@ -136,7 +138,7 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
         pinned: job.pinned,
         // What a claim, a submit and a list of tasks say besides is added there.
-        ..wire::Job { prepared_at: prepared_at(job), ..wishes(spec) }
+        ..wire::Job { prepared_at: prepared_at(job), usage: usage::of_job(job), ..wishes(spec) }
     }
 }
 

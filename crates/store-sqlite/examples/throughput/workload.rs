@@ -68,6 +68,7 @@ fn done(job: &Job) -> Command {
         exit: Exit { code: Some(0), signal: None },
         message: None,
         outputs: None,
+        spent: None,
     })
 }
 

@@ -146,6 +146,7 @@ pub async fn a_batch_sees_what_it_released(stage: &Stage) {
         exit: Exit::default(),
         message: None,
         outputs: None,
+        spent: None,
     };
     let answers = stage
         .apply(vec![

@@ -31,6 +31,7 @@ async fn succeed(stage: &Stage, id: &str) {
         exit: muster_domain::Exit::default(),
         message: None,
         outputs: None,
+        spent: None,
     };
     let beat = Command::WorkerHeartbeat { worker: WorkerId::new(id), ports: None };
     stage.apply(vec![Command::Report(report), beat]).await;
@@ -84,6 +85,7 @@ pub async fn a_probe_ends_a_quarantine(stage: &Stage) {
         exit: muster_domain::Exit::default(),
         message: None,
         outputs: None,
+        spent: None,
     };
     let beat = Command::WorkerHeartbeat { worker: WorkerId::new("bad"), ports: None };
     stage.apply(vec![Command::Report(report), beat]).await;

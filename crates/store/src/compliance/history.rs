@@ -65,6 +65,7 @@ pub async fn one_batch_teaches_in_order_and_old_series_are_forgotten(stage: &Sta
             exit,
             message: None,
             outputs: None,
+            spent: None,
         })
     });
     stage.apply(reports.collect()).await;

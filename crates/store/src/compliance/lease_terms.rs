@@ -111,7 +111,7 @@ pub async fn a_job_that_is_not_to_run_again_after_a_loss_never_does(stage: &Stag
     let job = claim(stage).await;
     let caller = Caller { lease: Some(job.lease), worker: None };
     let (kind, exit) = (ReportKind::Released, Exit::default());
-    let report = Report { job: job.id, caller, kind, exit, message: None, outputs: None };
+    let report = Report { job: job.id, caller, kind, exit, message: None, outputs: None, spent: None };
     stage.one(Command::Report(report)).await.unwrap();
     assert_eq!(stage.status(waiting.id).await, Status::Pending);
     // One that was stopped by order, and whose worker says so, comes back.

@@ -40,6 +40,7 @@ pub mod submissions;
 pub mod sweeps;
 pub mod times;
 pub mod unique;
+pub mod usage;
 pub mod visibility;
 pub mod webhooks;
 pub mod workers;
@@ -227,6 +228,11 @@ macro_rules! compliance_suite {
             unique {
                 the_unfinished_job_is_returned, a_waiting_job_gives_way, a_job_of_another_user_does_not_give_way, one_batch_makes_one_job,
                 parallel_submits_make_one_job, a_follower_of_the_same_batch_goes_with_the_replaced,
+            }
+            usage {
+                attempts_are_kept_with_the_job_and_summed_up, sums_are_by_hour_and_outlive_their_jobs,
+                what_nobody_measured_is_counted_by_its_time, tasks_of_a_gang_are_counted_each,
+                sums_and_ended_jobs_are_shown_to_those_who_may_see_them,
             }
             health {
                 a_black_hole_is_set_aside_with_the_evidence, bad_jobs_everywhere_set_nobody_aside,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use muster_domain::limits::Timeouts;
 use muster_domain::{
     Caller, Concurrency, Device, Edit, Event, Exit, GangId, GangMembership, Hold, IfUnmet, Job, JobId,
-    JobSpec, Lease, QueueName, RateLimit, ReportKind, Rule, Span, Timestamp, Topology, TopologyMode, Unique,
-    Worker, WorkerId, WorkerStatus, invariants,
+    JobSpec, Lease, QueueName, RateLimit, ReportKind, Rule, Span, Spent, Timestamp, Topology, TopologyMode,
+    Unique, Worker, WorkerId, WorkerStatus, invariants,
 };
 
 use super::quotas;
@@ -366,7 +366,9 @@ impl World {
         let exit = Exit { code: Some(code), signal: (b % 7 == 6).then_some(9) };
         let message = (a % 9 == 8).then(|| "went wrong".to_owned());
         let outputs = (a % 4 == 1).then(|| Arc::from(format!("{{\"n\":{b}}}")));
-        Some(Command::Report(Report { job, caller, kind, exit, message, outputs }))
+        let spent =
+            a.is_multiple_of(3).then(|| Spent { cpu_user_ms: Some(u64::from(b) * 10), ..Spent::default() });
+        Some(Command::Report(Report { job, caller, kind, exit, message, outputs, spent }))
     }
 
     fn worker(&self, id: WorkerId, size: u8) -> Worker {

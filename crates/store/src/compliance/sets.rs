@@ -177,6 +177,7 @@ pub async fn outputs_are_kept_and_handed_on(stage: &Stage) {
         exit: Exit { code: Some(0), signal: None },
         message: None,
         outputs: Some(Arc::clone(&outputs)),
+        spent: None,
     };
     stage.one(Command::Report(report)).await.unwrap();
     assert_eq!(stage.get(load.job.id).await.outputs, Some(Arc::clone(&outputs)));

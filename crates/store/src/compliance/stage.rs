@@ -167,7 +167,15 @@ impl Stage {
         let code = i32::from(kind == ReportKind::Failed);
         let exit = Exit { code: Some(code), signal: None };
         match self
-            .one(Command::Report(Report { job, caller, kind, exit, message: None, outputs: None }))
+            .one(Command::Report(Report {
+                job,
+                caller,
+                kind,
+                exit,
+                message: None,
+                outputs: None,
+                spent: None,
+            }))
             .await?
         {
             Outcome::Reported { job, .. } => Ok(job),

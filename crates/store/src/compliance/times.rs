@@ -9,7 +9,15 @@ use crate::command::{Command, Outcome, Report};
 async fn exit_with(stage: &Stage, job: &Job, code: i32) -> Result<Job, Rejection> {
     let exit = Exit { code: Some(code), signal: None };
     let caller = lease(job.lease.0);
-    let report = Report { job: job.id, caller, kind: ReportKind::Failed, exit, message: None, outputs: None };
+    let report = Report {
+        job: job.id,
+        caller,
+        kind: ReportKind::Failed,
+        exit,
+        message: None,
+        outputs: None,
+        spent: None,
+    };
     match stage.one(Command::Report(report)).await? {
         Outcome::Reported { job, .. } => Ok(job),
         other => panic!("{other:?}"),

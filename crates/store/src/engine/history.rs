@@ -73,5 +73,6 @@ pub(crate) async fn expect<T: Tx>(work: &mut Work<'_, T>, jobs: &mut [Job]) -> R
 
 /// Forgets what has not been run for long.
 pub(super) async fn forget<T: Tx>(work: &mut Work<'_, T>, limit: usize) -> Result<(), StoreError> {
-    work.tx.forget_run_times(work.now - REMEMBERED, limit).await
+    work.tx.forget_run_times(work.now - REMEMBERED, limit).await?;
+    super::usage::forget(work, limit).await
 }

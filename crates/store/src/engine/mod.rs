@@ -32,6 +32,7 @@ mod settle;
 mod standings;
 mod submit;
 mod sweep;
+mod usage;
 mod visible;
 mod webhooks;
 mod why;
@@ -140,9 +141,10 @@ async fn apply_admitted<T: Tx>(
     secrets::apply(&mut work, commands, &mut answers).await?;
     attribution::audit(&mut work, given, &answers).await?;
     history::learn(&mut work).await?;
+    let usage = usage::count(&mut work).await?;
     work.append_events().await?;
     let (events, gangs, wake) = work.into_effects();
-    let applied = Applied { answers: answers.finish()?, events, gangs, wake };
+    let applied = Applied { answers: answers.finish()?, events, gangs, usage, wake };
     faults::strike(Moment::Before, &applied);
     Ok(applied)
 }

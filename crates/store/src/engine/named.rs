@@ -157,6 +157,7 @@ fn report<T: Tx>(work: &mut Work<'_, T>, report: &Report) -> Answer {
         exit: report.exit,
         message: report.message.clone(),
         outputs: report.outputs.clone(),
+        spent: report.spent,
     };
     let change = work.trigger(report.job, &trigger)?;
     if change == Change::Noted {

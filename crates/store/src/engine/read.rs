@@ -9,7 +9,7 @@ use muster_planner::WorkerView;
 use super::claim::with_usage;
 use super::visible::{Visible, only_shown_steps};
 use super::why::why;
-use super::{Policies, accounts, devices, overview, preview, secrets, standings, webhooks};
+use super::{Policies, accounts, devices, overview, preview, secrets, standings, usage, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -30,6 +30,11 @@ pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Resu
         Query::LastEvent => Reply::LastEvent(tx.last_event().await?),
         Query::Finished { before, limit } => Reply::Finished(finished(tx, *before, *limit).await?),
         Query::Counts => Reply::Counts(tx.counts().await?),
+        Query::Usage(filter) => Reply::Usage(usage::read(tx, filter).await?),
+        Query::Ended(filter) => {
+            let (jobs, complete) = usage::ended(tx, filter).await?;
+            Reply::Ended(jobs, complete)
+        }
         Query::Part { name, number } => Reply::Part(tx.part(name, *number).await?),
         Query::Instances => Reply::Instances(tx.instances().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use muster_domain::access::Principal;
 use muster_domain::visibility::{JobFacts, may_see, sees_all};
-use muster_domain::{Job, JobSet, QueueLists, SetKind};
+use muster_domain::{Job, JobId, JobSet, QueueLists, QueueName, SetKind};
 
 use crate::error::StoreError;
 use crate::query::{JobFilter, SetCount, SetFilter, SetView};
-use crate::tx::Tx;
+use crate::tx::{Tx, UsageEntry};
 
 /// Jobs that are read at a time, and that are passed over for one page.
 const STEP: usize = 500;
@@ -35,8 +35,20 @@ impl<'p> Visible<'p> {
         Ok(Some(Self { principal, lists: QueueLists::of(&tx.queues().await?) }))
     }
 
-    fn has(&self, job: &Job) -> bool {
+    pub(super) fn has(&self, job: &Job) -> bool {
         may_see(self.principal, &JobFacts::of(job), &self.lists)
+    }
+
+    /// Sums are seen by those who may see jobs like those that they are made of.
+    pub(super) fn has_usage(&self, entry: &UsageEntry, queue: &QueueName) -> bool {
+        let facts = JobFacts {
+            id: JobId::from_random([0; 16]),
+            owner: Some(entry.user.as_str()).filter(|user| !user.is_empty()),
+            private: entry.private,
+            queue: Some(queue).filter(|queue| !queue.as_str().is_empty()),
+            worker: None,
+        };
+        may_see(self.principal, &facts, &self.lists)
     }
 
     /// Visible jobs, no more than `limit`, and where the list goes on.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
-    By, Change, Edit, Effects, Ended, Event, EventKind, GangChange, GangId, Job, JobId, Patience, Place,
-    Rejection, ShapeId, Timestamp, Trigger, Worker, WorkerId, edit, gang_ended, gang_transition, lifecycle,
-    transition,
+    By, Change, Edit, Effects, Ended, EndedAttempt, Event, EventKind, GangChange, GangId, Job, JobId,
+    Measured, Patience, Place, Rejection, ShapeId, Spent, Timestamp, Trigger, Worker, WorkerId, edit,
+    gang_ended, gang_transition, lifecycle, transition,
 };
 
 use super::attribution::Doer;
@@ -19,6 +19,32 @@ use crate::tx::Tx;
 struct Held {
     job: Job,
     changed: bool,
+}
+
+/// What a report says that the attempt used.
+const fn spent_of(trigger: &Trigger) -> Option<Spent> {
+    match trigger {
+        Trigger::Report { spent, .. } => *spent,
+        _ => None,
+    }
+}
+
+/// The attempt that has ended, if one was under way since `before`.
+fn ended_attempt(
+    job: &Job,
+    before: Option<Timestamp>,
+    spent: Option<Spent>,
+    now: Timestamp,
+) -> Option<(JobId, EndedAttempt)> {
+    let from = before.filter(|_| job.running_since().is_none())?;
+    // A task that was stopped before its round started never ran.
+    let ran = from < now || spent.is_some();
+    ran.then(|| (job.id, EndedAttempt::of(job, from, now, spent)))
+}
+
+fn measured(job: &Job, kind: &EventKind, spent: Spent) -> Option<Measured> {
+    let requested = job.spec.resources.as_ref().filter(|requested| !requested.is_zero());
+    kind.ends_attempt().then(|| Measured { spent, requested: requested.cloned() })
 }
 
 /// A transaction in progress.
@@ -42,6 +68,8 @@ pub(crate) struct Work<'t, T> {
     doers: Vec<Doer>,
     doer: Doer,
     gang_notes: Vec<GangNote>,
+    /// Attempts that ended in this transaction.
+    attempts: Vec<(JobId, EndedAttempt)>,
     wake: Wake,
 }
 
@@ -62,6 +90,7 @@ impl<'t, T: Tx> Work<'t, T> {
             doers: Vec::new(),
             doer: Doer::Known(Some(By::Scheduler)),
             gang_notes: Vec::new(),
+            attempts: Vec::new(),
             wake: Wake::default(),
         }
     }
@@ -212,11 +241,15 @@ impl<'t, T: Tx> Work<'t, T> {
         }
         let by = self.by(self.job(id).ok());
         let held = self.jobs.get_mut(&id).ok_or(Rejection::JobNotFound { id })?;
+        let before = held.job.running_since();
         let change = transition(&mut held.job, trigger, self.now)?;
+        let spent = spent_of(trigger);
+        self.attempts.extend(ended_attempt(&held.job, before, spent, self.now));
         held.changed |= change != Change::Repeated;
         self.wake.note_alarm(held.job.alarm().filter(|_| held.changed));
         if let Change::Happened(kind) = &change {
-            let event = Event::of_job(id, self.now, kind.clone()).caused_by(by);
+            let measured = spent.and_then(|spent| measured(&held.job, kind, spent));
+            let event = Event::of_job(id, self.now, kind.clone()).caused_by(by).measured(measured);
             self.wake.note(&event, Some(&held.job));
             self.events.push(event);
             if held.job.is_terminal() {
@@ -273,11 +306,14 @@ impl<'t, T: Tx> Work<'t, T> {
         let by = self.by(said.and_then(|(id, _)| self.job(id).ok()));
         // What a worker says about one task befalls the others by the scheduler.
         let reported = said.map(|(id, _)| id).filter(|_| self.doer == Doer::Holder);
+        let mut spent = said.and_then(|(id, trigger)| Some((id, spent_of(trigger)?)));
         let before = self.tasks_of(gang);
         self.gang_notes.extend(gang_notes::notes(said, &before, &tasks, &effects, self.now));
         for task in tasks {
             let Some(held) = self.jobs.get_mut(&task.id) else { continue };
             if held.job != task {
+                let own = spent.filter(|(id, _)| *id == task.id).map(|(_, spent)| spent);
+                self.attempts.extend(ended_attempt(&task, held.job.running_since(), own, self.now));
                 held.job = task;
                 held.changed = true;
                 self.wake.note_alarm(held.job.alarm());
@@ -290,7 +326,10 @@ impl<'t, T: Tx> Work<'t, T> {
                 EventKind::Done { .. } | EventKind::Failed { .. } | EventKind::Cancelled { .. }
             );
             let by = if reported.is_some_and(|task| task != id) { Some(By::Scheduler) } else { by.clone() };
-            let event = Event::of_job(id, self.now, kind).caused_by(by);
+            // The first end that is told of the task that was reported.
+            let own = spent.take_if(|(task, _)| *task == id && kind.ends_attempt());
+            let measured = own.zip(job).and_then(|((_, spent), job)| measured(job, &kind, spent));
+            let event = Event::of_job(id, self.now, kind).caused_by(by).measured(measured);
             self.wake.note(&event, job);
             self.events.push(event);
             if ends {
@@ -407,6 +446,10 @@ impl<'t, T: Tx> Work<'t, T> {
     /// Notes that a job has an alarm that the sweep does not know yet.
     pub(crate) fn note_alarm(&mut self, alarm: Option<Timestamp>) {
         self.wake.note_alarm(alarm);
+    }
+
+    pub(crate) fn take_attempts(&mut self) -> Vec<(JobId, EndedAttempt)> {
+        std::mem::take(&mut self.attempts)
     }
 
     pub(crate) fn take_ended(&mut self) -> Vec<JobId> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use muster_domain::{
     DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Phase, Queue, QueueName, Role,
-    Rule, RunTimes, SetId, Shape, ShapeId, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    Rule, RunTimes, SetId, Shape, ShapeId, Status, Timestamp, UsageSum, Webhook, WebhookId, Worker, WorkerId,
 };
 
 use crate::command::Instance;
@@ -61,6 +61,8 @@ pub(super) struct Data {
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.
     pub(super) run_times: BTreeMap<String, (RunTimes, Timestamp)>,
+    /// By hour, user, queue and privacy.
+    pub(super) usage: BTreeMap<(i64, String, String, bool), UsageSum>,
     pub(super) ranked_by: Option<String>,
     pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
     pub(super) records: BTreeMap<(RecordKind, String), String>,

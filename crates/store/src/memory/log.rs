@@ -1,13 +1,13 @@
-//! The log of events in memory, and what is counted of the jobs.
+//! The log of events in memory, and what is counted and summed up of the jobs.
 
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, Range};
 
-use muster_domain::{Event, Status, WorkerId};
+use muster_domain::{Event, Job, Status, Timestamp, UsageSum, WorkerId};
 
 use super::data::Data;
 use crate::query::{Counts, EventFilter};
-use crate::tx::Changed;
+use crate::tx::{Changed, UsageEntry};
 
 pub(super) fn append(data: &mut Data, events: &mut [Event]) {
     for event in events {
@@ -65,4 +65,48 @@ pub(super) fn counts(data: &Data) -> Counts {
         }
     }
     counts
+}
+
+pub(super) fn forget_run_times(data: &mut Data, before: Timestamp, limit: usize) {
+    let old = data.run_times.iter().filter(|(_, (_, at))| *at < before);
+    let old: Vec<String> = old.map(|(series, _)| series.clone()).take(limit).collect();
+    for series in old {
+        data.run_times.remove(&series);
+    }
+}
+
+pub(super) fn add_usage(data: &mut Data, entries: &[UsageEntry]) {
+    for entry in entries {
+        let key = (entry.hour, entry.user.clone(), entry.queue.clone(), entry.private);
+        data.usage.entry(key).or_default().add(&entry.sum);
+    }
+}
+
+pub(super) fn usage_sums(data: &Data, hours: Range<i64>, bucket_hours: i64) -> Vec<UsageEntry> {
+    let mut sums: BTreeMap<(i64, &str, &str, bool), UsageSum> = BTreeMap::new();
+    for ((hour, user, queue, private), sum) in &data.usage {
+        if hours.contains(hour) {
+            sums.entry((*hour / bucket_hours.max(1), user, queue, *private)).or_default().add(sum);
+        }
+    }
+    let entry = |((hour, user, queue, private), sum): ((i64, &str, &str, bool), UsageSum)| UsageEntry {
+        hour,
+        user: user.to_owned(),
+        queue: queue.to_owned(),
+        private,
+        sum,
+    };
+    sums.into_iter().map(entry).collect()
+}
+
+pub(super) fn forget_usage(data: &mut Data, before: i64, limit: usize) {
+    let old: Vec<_> = data.usage.keys().take_while(|key| key.0 < before).take(limit).cloned().collect();
+    for key in old {
+        data.usage.remove(&key);
+    }
+}
+
+pub(super) fn ended_jobs(data: &Data, since: Timestamp, until: Timestamp, limit: usize) -> Vec<Job> {
+    let latest = data.ended.iter().rev().filter(|(at, _)| (since..until).contains(at));
+    latest.take(limit).filter_map(|(_, id)| data.jobs.get(id).cloned()).collect()
 }

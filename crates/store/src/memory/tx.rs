@@ -14,7 +14,9 @@ use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
 use crate::records::{AuditFilter, AuditLine, Chosen, Record, RecordKind};
-use crate::tx::{Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, WaitingGang};
+use crate::tx::{
+    Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, UsageEntry, WaitingGang,
+};
 use crate::webhooks::LetterFilter;
 
 type Done<T> = Result<T, StoreError>;
@@ -457,12 +459,26 @@ impl Tx for Data {
     }
 
     async fn forget_run_times(&mut self, before: Timestamp, limit: usize) -> Done<()> {
-        let old = self.run_times.iter().filter(|(_, (_, at))| *at < before);
-        let old: Vec<String> = old.map(|(series, _)| series.clone()).take(limit).collect();
-        for series in old {
-            self.run_times.remove(&series);
-        }
+        super::log::forget_run_times(self, before, limit);
         Ok(())
+    }
+
+    async fn add_usage(&mut self, entries: &[UsageEntry]) -> Done<()> {
+        super::log::add_usage(self, entries);
+        Ok(())
+    }
+
+    async fn usage_sums(&mut self, from: i64, to: i64, bucket_hours: i64) -> Done<Vec<UsageEntry>> {
+        Ok(super::log::usage_sums(self, from..to, bucket_hours))
+    }
+
+    async fn forget_usage(&mut self, before: i64, limit: usize) -> Done<()> {
+        super::log::forget_usage(self, before, limit);
+        Ok(())
+    }
+
+    async fn ended_jobs(&mut self, since: Timestamp, until: Timestamp, limit: usize) -> Done<Vec<Job>> {
+        Ok(super::log::ended_jobs(self, since, until, limit))
     }
 
     async fn leader_leases(&mut self) -> Done<Vec<LeaderLease>> {
