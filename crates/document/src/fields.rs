@@ -17,10 +17,13 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 36] = [
+pub(crate) const SHARED: [&str; 39] = [
     "env",
     "secrets",
     "working_dir",
+    "stdout_path",
+    "stderr_path",
+    "open_mode",
     "cpus",
     "memory",
     "gpus",
@@ -99,6 +102,9 @@ impl Fields {
         let (key, value, request) = (entry.key.as_str(), &entry.value, &mut self.request);
         match key {
             "working_dir" => request.working_dir = values::text(value, key, mistakes),
+            "stdout_path" => request.stdout_path = values::text(value, key, mistakes),
+            "stderr_path" => request.stderr_path = values::text(value, key, mistakes),
+            "open_mode" => request.open_mode = values::word(value, key, &nested::OPEN_MODES, mistakes),
             "priority" => request.priority = values::whole(value, key, (i32::MIN, i32::MAX), mistakes),
             "queue" => request.queue_name = values::name(value, key, mistakes),
             "max_retries" => request.max_retries = values::whole(value, key, (1, MAX_ATTEMPTS), mistakes),
@@ -198,6 +204,9 @@ impl Fields {
         };
         let request = SubmitRequest {
             working_dir: given.working_dir.or(other.working_dir),
+            stdout_path: given.stdout_path.or(other.stdout_path),
+            stderr_path: given.stderr_path.or(other.stderr_path),
+            open_mode: given.open_mode.or(other.open_mode),
             priority: given.priority.or(other.priority),
             queue_name: given.queue_name.or(other.queue_name),
             max_retries: given.max_retries.or(other.max_retries),

@@ -2,7 +2,7 @@
 //! words of the fields that know a few.
 
 use muster_protocol::{
-    Concurrency, DependencyRule, IfUnmet, LaunchMode, OnConflict, OnPreemptExit0, Retry, SecretUse,
+    Concurrency, DependencyRule, IfUnmet, LaunchMode, OnConflict, OnPreemptExit0, OpenMode, Retry, SecretUse,
     SecretWish, SignalScope, Unique,
 };
 
@@ -25,6 +25,8 @@ pub(crate) const LAUNCH: [(&str, LaunchMode); 2] =
     [("per_node", LaunchMode::PerNode), ("per_rank", LaunchMode::PerRank)];
 pub(crate) const ON_PREEMPT_EXIT0: [(&str, OnPreemptExit0); 2] =
     [("requeue", OnPreemptExit0::Requeue), ("success", OnPreemptExit0::Success)];
+pub(crate) const OPEN_MODES: [(&str, OpenMode); 2] =
+    [("append", OpenMode::Append), ("truncate", OpenMode::Truncate)];
 pub(crate) const SIGNAL_SCOPES: [(&str, SignalScope); 4] = [
     ("leader", SignalScope::Leader),
     ("group", SignalScope::Group),

@@ -23,6 +23,7 @@ pub mod kept_room;
 pub mod leadership;
 pub mod lifecycle;
 pub mod limits;
+pub mod output_path;
 pub mod overview;
 pub mod phase;
 pub mod queue;
@@ -68,6 +69,7 @@ pub use leadership::{Bid, LeaderLease, LeaderTerm, Role};
 pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
 };
+pub use output_path::OutputFiles;
 pub use overview::{Idle, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Preparation, Status, StopReason};
 pub use queue::{Promised, Queue, RateLimit};

@@ -38,6 +38,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         user,
         fixed,
         on_disconnect,
+        output,
         secrets,
     } = again;
     let fields = [
@@ -66,6 +67,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("user", *user != first.user),
         ("preemptible", *fixed != first.fixed),
         ("on_disconnect", *on_disconnect != first.on_disconnect),
+        ("stdout_path", *output != first.output),
         ("secrets", *secrets != first.secrets),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()

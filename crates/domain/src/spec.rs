@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{GangId, JobId, QueueName};
+use crate::output_path::OutputFiles;
 use crate::resources::{Requirement, Resources};
 use crate::retry::RetryPolicy;
 use crate::rule::{IfUnmet, Rule};
@@ -192,6 +193,9 @@ pub struct JobSpec {
     /// The scheduler's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<OnDisconnect>,
+    /// Files that its output is written to as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Box<OutputFiles>>,
     /// What it gets of secrets: names, never values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretUse>,
@@ -241,6 +245,7 @@ impl JobSpec {
             user: None,
             fixed: false,
             on_disconnect: None,
+            output: None,
             secrets: Vec::new(),
         }
     }

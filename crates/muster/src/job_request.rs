@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_client::Client;
-use muster_protocol::{Concurrency, OnConflict, Resources, SecretWish, SubmitRequest, Unique};
+use muster_protocol::{Concurrency, OnConflict, OpenMode, Resources, SecretWish, SubmitRequest, Unique};
 
-use crate::args::{ConditionArgs, GangArgs, JobArgs, LaunchArgs, WrittenTime};
+use crate::args::{ConditionArgs, FileMode, GangArgs, JobArgs, LaunchArgs, WrittenTime};
 use crate::failure::UsageError;
 use crate::gang;
 use crate::output::note;
@@ -64,6 +64,9 @@ fn without_dependencies(
         env: environment(args)?,
         secrets: args.secrets.iter().chain(&args.secret_files).cloned().map(SecretWish::Use).collect(),
         working_dir: working_dir(args.workdir.as_deref())?,
+        stdout_path: args.output.clone(),
+        stderr_path: args.error.clone(),
+        open_mode: args.open_mode.map(open_mode),
         resources: resources(args),
         tags: args.tags.clone(),
         exclusive: args.exclusive,
@@ -99,6 +102,13 @@ fn environment(args: &JobArgs) -> Result<BTreeMap<String, String>, UsageError> {
     };
     variables.extend(args.env.iter().cloned());
     Ok(variables)
+}
+
+const fn open_mode(mode: FileMode) -> OpenMode {
+    match mode {
+        FileMode::Append => OpenMode::Append,
+        FileMode::Truncate => OpenMode::Truncate,
+    }
 }
 
 /// How its process is started and stopped.

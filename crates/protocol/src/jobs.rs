@@ -174,9 +174,29 @@ pub struct SubmitRequest {
     /// if one of them failed, and is cancelled otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_unmet: Option<IfUnmet>,
+    /// A file that standard output is written to as well, and standard error unless `stderr_path` is given. A relative path is
+    /// meant from the working directory. Places such as `%j` (the id of the job), `%a` (its index) and `%N` (its host) are filled in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout_path: Option<String>,
+    /// The same for standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr_path: Option<String>,
+    /// What becomes of what is in these files when an attempt begins; `truncate` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_mode: Option<OpenMode>,
     /// Secrets that the job gets: `HF_TOKEN`, or `{"name": "db", "file": true, "as": "DB_PASSWORD_FILE"}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretWish>,
+}
+
+/// What becomes of what is in an output file already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenMode {
+    /// It stays, and new output comes after it.
+    Append,
+    /// It goes when an attempt begins.
+    Truncate,
 }
 
 /// What a group of dependencies must come to.
@@ -396,6 +416,17 @@ pub struct Job {
     pub rules: BTreeMap<String, DependencyRule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_unmet: Option<IfUnmet>,
+    /// A file that standard output is written to as well, and standard error unless `stderr_path` is given. A relative path is
+    /// meant from the working directory. Places such as `%j` (the id of the job), `%a` (its index) and `%N` (its host) are filled in;
+    /// in the answer to a claim all are but the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_path: Option<String>,
+    /// The same for standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_path: Option<String>,
+    /// What becomes of what is in these files when an attempt begins; `truncate` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_mode: Option<OpenMode>,
     /// The secrets that it gets, each with its variable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretUse>,

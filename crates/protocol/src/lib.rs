@@ -35,7 +35,7 @@ pub use gangs::{
 };
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
-    OnConflict, Resources, Retry, SubmitRequest, Unique,
+    OnConflict, OpenMode, Resources, Retry, SubmitRequest, Unique,
 };
 pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, HEADER_LOG_UNREACHABLE, LogAppended, LogGap,

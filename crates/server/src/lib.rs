@@ -36,6 +36,7 @@ mod logs;
 mod loops;
 mod metrics;
 mod oidc;
+mod output_files;
 mod ownership;
 mod params;
 pub mod passwords;

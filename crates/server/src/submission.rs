@@ -13,6 +13,7 @@ use crate::error::ApiError;
 use crate::gang_submission::{self, GangFields};
 use crate::ids;
 use crate::lenient::lenient_object;
+use crate::output_files;
 use crate::placement_fields::TopologyBody;
 use crate::secret_uses::{self, WishBody};
 
@@ -76,6 +77,9 @@ lenient_object! {
         rules: BTreeMap<String, String> = "rules",
         if_unmet: String = "if_unmet",
         secrets: Vec<WishBody> = "secrets",
+        stdout_path: String = "stdout_path",
+        stderr_path: String = "stderr_path",
+        open_mode: String = "open_mode",
         image: String = "image" | "image_name",
         required_cpu: f64 = "required_cpu",
         required_memory: u64 = "required_memory",
@@ -135,7 +139,11 @@ pub(crate) fn check_tags(tags: Vec<String>, limits: &Limits) -> Result<BTreeSet<
     Ok(tags.into_iter().filter(|tag| !tag.is_empty()).collect())
 }
 
-fn optional(field: &'static str, text: Option<String>, limit: usize) -> Result<Option<String>, ApiError> {
+pub(crate) fn optional(
+    field: &'static str,
+    text: Option<String>,
+    limit: usize,
+) -> Result<Option<String>, ApiError> {
     let text = text.filter(|text| !text.is_empty());
     if let Some(text) = &text {
         check_text(field, text, limit)?;
@@ -263,6 +271,11 @@ impl SubmitBody {
             user: optional("user", self.user, limits.name)?,
             fixed: self.preemptible == Some(false),
             on_disconnect: conditions::on_disconnect(self.on_disconnect.as_deref())?,
+            output: output_files::check(
+                [self.stdout_path, self.stderr_path],
+                self.open_mode.as_deref(),
+                limits,
+            )?,
             secrets: secret_uses::check(self.secrets.unwrap_or_default())?,
         })
     }

@@ -1,6 +1,6 @@
 //! From a claimed job to the process that is to be started.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use muster_protocol::{Gpu, Job};
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment;
 use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
-use crate::{stop_signal, visible_devices};
+use crate::output_files::OutputFiles;
+use crate::{machine, stop_signal, visible_devices};
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
 const DEMO_PREFIX: &str = "demo:";
@@ -22,6 +23,9 @@ pub(crate) struct Note {
     /// It carries the demonstration's prefix.
     #[serde(default)]
     pub(crate) demo: bool,
+    /// Files of the submitter that its output is written to as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<OutputFiles>,
     /// It is not started again when it was lost.
     #[serde(default)]
     pub(crate) once: bool,
@@ -47,21 +51,34 @@ pub(crate) fn checkpoint_bytes(job: &Job) -> Option<usize> {
 }
 
 /// What the agent must not forget about a job.
-pub(crate) fn note_of(job: &Job, default_grace: Duration) -> Note {
+pub(crate) fn note_of(job: &Job, default_grace: Duration, output: Option<OutputFiles>) -> Note {
     let grace_ms =
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
     let once = job.retry.as_ref().is_some_and(|retry| retry.lost == Some(false));
-    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), once }
+    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once }
+}
+
+/// Where a job runs.
+fn directory_of(job: &Job, default_dir: &Path) -> PathBuf {
+    match &job.working_dir {
+        Some(directory) => default_dir.join(directory),
+        None => default_dir.to_owned(),
+    }
+}
+
+/// The files that a job wants its output in; a relative path is meant from where it runs.
+pub(crate) fn output_files(job: &Job, default_dir: &Path) -> Option<OutputFiles> {
+    if job.stdout_path.is_none() && job.stderr_path.is_none() {
+        return None;
+    }
+    OutputFiles::of_job(job, &directory_of(job, default_dir), &machine::hostname().unwrap_or_default())
 }
 
 /// What to start for a job.
 pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_grace: Duration) -> StartSpec {
-    let note = note_of(job, default_grace);
+    let cwd = directory_of(job, default_dir);
+    let note = note_of(job, default_grace, output_files(job, default_dir));
     let grace_ms = note.grace_ms;
-    let cwd = match &job.working_dir {
-        Some(directory) => default_dir.join(directory),
-        None => default_dir.to_owned(),
-    };
     let mut env = environment::of_job(job);
     env.extend(visible_devices::variables(job, gpus));
     StartSpec {
@@ -106,6 +123,7 @@ pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
         attempt: 0,
         grace_ms: default_grace.as_millis() as u64,
         demo: false,
+        output: None,
         once: false,
     })
 }
@@ -141,7 +159,7 @@ mod tests {
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
         assert_eq!(
             read_note(&given.note, Duration::ZERO),
-            Note { attempt: 2, grace_ms: 3_000, demo: false, once: false }
+            Note { attempt: 2, grace_ms: 3_000, demo: false, output: None, once: false }
         );
         assert!(read_note(&spec(&json!({"retry": {"lost": false}})).note, Duration::ZERO).once);
         assert!(read_note(&spec(&json!({"command": "demo:x"})).note, Duration::ZERO).demo);

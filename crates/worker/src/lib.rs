@@ -33,6 +33,7 @@ mod launch;
 mod logs;
 mod machine;
 mod orphans;
+mod output_files;
 mod privacy;
 mod rendezvous;
 mod results;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use muster_protocol::SecretUse;
 
 use super::amounts;
@@ -56,6 +56,15 @@ Examples:
   muster add --check PIPELINE more.yaml  only say whether the file is right
 
 The file is like that of a pipeline; its steps may need those that are there.";
+
+/// What becomes of what is in an output file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileMode {
+    /// It stays, and new output comes after it
+    Append,
+    /// It goes when an attempt begins
+    Truncate,
+}
 
 /// What to run, and what it needs.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -114,6 +123,15 @@ pub(crate) struct JobArgs {
     /// Where the command runs; empty for the worker's choice [default: the current directory]
     #[arg(long, short = 'C', value_name = "DIR")]
     pub(crate) workdir: Option<String>,
+    /// Write standard output to this file as well, and standard error unless --error is given: %j job, %A array, %a index, %x name, %u user, %t rank, %N host, %4a with zeros
+    #[arg(long, short = 'o', value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<String>,
+    /// Write standard error to this file as well
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) error: Option<String>,
+    /// What becomes of what is in these files when an attempt begins [default: truncate]
+    #[arg(long, value_name = "MODE", value_enum, help_heading = "Output")]
+    pub(crate) open_mode: Option<FileMode>,
     /// A word of your choice: submitting again with the same one returns the job made the first time
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,

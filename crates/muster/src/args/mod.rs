@@ -35,7 +35,7 @@ pub(crate) use gang::{GangArgs, GangListArgs, LaunchArgs, PreemptArgs};
 pub(crate) use inside::{CheckpointAction, CheckpointArgs, NoticeArgs};
 #[cfg(test)]
 pub(crate) use job::Indices;
-pub(crate) use job::{AddArgs, ArrayArgs, JobArgs, ParameterArgs, RunArgs, SubmitArgs};
+pub(crate) use job::{AddArgs, ArrayArgs, FileMode, JobArgs, ParameterArgs, RunArgs, SubmitArgs};
 pub(crate) use listing::{JobColumn, JobOrder, LsArgs, USUAL_COLUMNS};
 pub(crate) use pages::ManArgs;
 pub(crate) use program::{explanation, program};

@@ -32,6 +32,8 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("exit", exit(job));
     add("command", command(job));
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
+    add("stdout", job.stdout_path.as_deref().map(printable).unwrap_or_default());
+    add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());
     add("user", job.user.as_deref().map(printable).unwrap_or_default());
     add(

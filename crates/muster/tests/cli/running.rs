@@ -8,6 +8,50 @@ use nix::sys::signal::Signal;
 use crate::harness::{BOUND, Started, Up};
 
 #[test]
+fn output_goes_into_files_of_the_submitter_as_well() {
+    let up = Up::start();
+    let here = up.directory.path();
+    let read = |name: &str| {
+        std::fs::read_to_string(here.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    let script = "echo out; echo err >&2";
+    let both = up.run(&["run", "-o", "%x.log", "--name", "n", "--", "sh", "-c", script]).ok();
+    assert_eq!((both.stdout.as_str(), both.stderr.as_str()), ("out\n", "err\n"), "it is shown all the same");
+    assert_eq!(read("n.log").lines().collect::<std::collections::BTreeSet<_>>(), ["err", "out"].into());
+    up.run(&["run", "-o", "o", "--error", "e", "--", "sh", "-c", script]).ok();
+    assert_eq!((read("o"), read("e")), ("out\n".to_owned(), "err\n".to_owned()));
+    up.run(&["run", "-o", "o", "--open-mode", "append", "--", "echo", "more"]).ok();
+    assert_eq!(read("o"), "out\nmore\n");
+    up.run(&["run", "-o", "o", "--", "true"]).ok();
+    assert_eq!(read("o"), "", "an attempt begins anew");
+
+    std::fs::create_dir(here.join("d")).unwrap();
+    up.run(&["run", "--array", "8-10", "-o", "d/%3a", "--", "sh", "-c", "echo $MUSTER_ARRAY_INDEX"]).ok();
+    assert_eq!([read("d/008"), read("d/009"), read("d/010")], ["8\n", "9\n", "10\n"]);
+    let large = up.submit(&[
+        "-o",
+        "%j",
+        "--",
+        "sh",
+        "-c",
+        "i=0; while [ $i -lt 200000 ]; do echo line $i; i=$((i+1)); done",
+    ]);
+    up.run(&["wait", &large]).ok();
+    let lines = (0..200_000).map(|number| format!("line {number}"));
+    assert!(read(&large).lines().eq(lines), "every byte is there when the job has ended");
+
+    let missing = up.run(&["run", "--max-retries", "1", "-o", "no/such/file", "--", "touch", "ran"]);
+    assert_ne!(missing.code(), 0, "{missing:?}");
+    assert!(
+        missing.stderr.contains(&format!("the directory {} does not exist", here.join("no/such").display())),
+        "{missing:?}"
+    );
+    assert!(!here.join("ran").exists(), "it was not started");
+    let wrong = up.run(&["run", "-o", "%q", "--", "true"]);
+    assert!(wrong.code() != 0 && wrong.stderr.contains("%j (job)"), "{wrong:?}");
+}
+
+#[test]
 fn an_activated_virtual_environment_goes_with_the_job_when_all_is_exported() {
     let up = Up::start();
     let directory = tempfile::tempdir().unwrap();

@@ -67,7 +67,16 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         variable: Some(wish.variable.clone()),
     };
     let secrets = spec.secrets.iter().map(secret).collect();
-    wire::Job { on_disconnect, secrets, private: spec.private, ..wire::Job::default() }
+    let output = spec.output.as_deref().cloned().unwrap_or_default();
+    wire::Job {
+        on_disconnect,
+        secrets,
+        private: spec.private,
+        stdout_path: output.stdout,
+        stderr_path: output.stderr,
+        open_mode: output.append.then_some(wire::OpenMode::Append),
+        ..wire::Job::default()
+    }
 }
 
 /// A job with its checkpoint: embedded when it is JSON, otherwise in base64.
@@ -189,7 +198,11 @@ pub(crate) fn claimed(claimed: &Claimed, checkpoint_env: usize) -> wire::Job {
     let gang = gangs::assignment(&claimed.job, &claimed.peers);
     env.extend(gang.iter().flat_map(gangs::environment));
     let lease_ttl_ms = claimed.job.lease_span.map(|span| span.as_micros() / 1_000);
-    wire::Job { env, gang, lease_ttl_ms, ..job(&claimed.job, claimed.checkpoint.as_ref()) }
+    let mut shown = job(&claimed.job, claimed.checkpoint.as_ref());
+    for path in shown.stdout_path.iter_mut().chain(&mut shown.stderr_path) {
+        *path = domain::output_path::fill(path, &claimed.job);
+    }
+    wire::Job { env, gang, lease_ttl_ms, ..shown }
 }
 
 pub(crate) fn worker_status(status: domain::WorkerStatus) -> wire::WorkerStatus {

@@ -364,8 +364,8 @@ impl Agent {
         self.held.advance(&key, Stage::Running);
         let Some(held) = self.held.get_mut(&key) else { return };
         held.files = Some(files.clone());
-        let attempt = held.note.attempt;
-        self.logs.follow(key, attempt, files);
+        let (attempt, output) = (held.note.attempt, held.note.output.clone());
+        self.logs.follow(key, attempt, files, output);
     }
 
     fn on_ended(&mut self, key: Key, end: End) {
@@ -402,9 +402,10 @@ impl Agent {
     /// Reports an end as soon as its output has been delivered.
     pub(super) fn conclude(&mut self, key: &Key, end: End) {
         let Some(held) = self.held.get(key) else { return };
-        let (attempt, followed) = (held.note.attempt, held.files.is_some());
+        let (attempt, output) = (held.note.attempt, held.note.output.clone());
+        let followed = held.files.is_some();
         if end.stdout_bytes + end.stderr_bytes > 0 {
-            self.logs.finish(key.clone(), attempt, end.files.clone());
+            self.logs.finish(key.clone(), attempt, end.files.clone(), output);
             self.held.advance(key, Stage::Flushing(Box::new(end)));
         } else {
             if followed {

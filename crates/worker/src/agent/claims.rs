@@ -70,8 +70,9 @@ impl Agent {
         let mut spec = launch::start_spec(job, &self.config.gpus, &self.job_dir, self.config.timing.grace);
         self.attempts.equip(&mut spec, job);
         spec.secrets = secrets;
-        let note = launch::note_of(job, self.config.timing.grace);
-        let steps = preparation::steps(job, &spec);
+        let output = launch::output_files(job, &self.job_dir);
+        let note = launch::note_of(job, self.config.timing.grace, output);
+        let steps = preparation::steps(&note, &spec);
         let stage = match (steps.is_empty(), self.await_round(job, &key)) {
             (false, _) => Stage::Preparing,
             (true, true) => Stage::Prepared,

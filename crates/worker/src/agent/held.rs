@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn note() -> Note {
-        Note { attempt: 1, grace_ms: 0, demo: false, once: false }
+        Note { attempt: 1, grace_ms: 0, demo: false, output: None, once: false }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! fills no disk, because what was sent and what the scheduler would drop is given back to the file system;
 //! when each byte was written is known, also when it is sent much later.
 
+mod copy_task;
 mod room;
 mod shipper;
 mod stream;

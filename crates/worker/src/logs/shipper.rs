@@ -11,12 +11,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::copy_task::CopyTask;
 use super::room::Room;
 use super::stream::{Step, StreamTail, note};
 use super::ticks::Ticks;
 use super::watch::{Grown, Watch};
 use crate::backoff::Backoff;
 use crate::keeper::{Files, Key};
+use crate::output_files::{self, OutputFiles};
 
 /// How many attempts send at the same time.
 const SENDERS: usize = 16;
@@ -52,10 +54,20 @@ pub(crate) enum LogEvent {
 
 #[derive(Debug)]
 enum Command {
-    Follow(Key, u32, Files),
-    Finish(Key, u32, Files),
+    Follow(Attempt),
+    Finish(Attempt),
     Discard(Key, Files),
     Limit(u64),
+}
+
+/// An attempt whose output is to be sent.
+#[derive(Debug)]
+struct Attempt {
+    key: Key,
+    number: u32,
+    files: Files,
+    /// Where it is written to as well.
+    output: Option<OutputFiles>,
 }
 
 /// The handle on the shipper.
@@ -75,13 +87,13 @@ impl Logs {
     }
 
     /// Sends the output of a running job as it is written.
-    pub(crate) fn follow(&self, key: Key, attempt: u32, files: Files) {
-        self.send(Command::Follow(key, attempt, files));
+    pub(crate) fn follow(&self, key: Key, number: u32, files: Files, output: Option<OutputFiles>) {
+        self.send(Command::Follow(Attempt { key, number, files, output }));
     }
 
     /// Sends the rest, says [`LogEvent::Delivered`], and removes the files.
-    pub(crate) fn finish(&self, key: Key, attempt: u32, files: Files) {
-        self.send(Command::Finish(key, attempt, files));
+    pub(crate) fn finish(&self, key: Key, number: u32, files: Files, output: Option<OutputFiles>) {
+        self.send(Command::Finish(Attempt { key, number, files, output }));
     }
 
     /// Removes the files of an attempt whose output nobody may send any more.
@@ -200,9 +212,10 @@ impl Shipper {
     fn apply(&mut self, command: Command) {
         match command {
             Command::Limit(bytes) => self.limit = bytes,
-            Command::Follow(key, attempt, files) => self.track(key, attempt, files),
-            Command::Finish(key, attempt, files) => {
-                self.track(key.clone(), attempt, files);
+            Command::Follow(attempt) => self.track(attempt),
+            Command::Finish(attempt) => {
+                let key = attempt.key.clone();
+                self.track(attempt);
                 let now = Instant::now();
                 let (announce_at, patient_until) = (now + self.config.flush, now + END_PATIENCE);
                 if let Some(tracked) = self.jobs.get_mut(&key) {
@@ -213,15 +226,18 @@ impl Shipper {
             }
             Command::Discard(key, files) => {
                 self.forget(&key);
-                remove(&files.stdout);
-                remove(&files.stderr);
+                for path in [&files.stdout, &files.stderr] {
+                    remove(path);
+                    output_files::forget(path);
+                }
                 remove(&files.result);
             }
         }
     }
 
     /// Takes an attempt up, if it is not known yet. It may have written before anybody watched.
-    fn track(&mut self, key: Key, attempt: u32, files: Files) {
+    fn track(&mut self, attempt: Attempt) {
+        let Attempt { key, number, files, output } = attempt;
         if self.jobs.contains_key(&key) {
             return;
         }
@@ -229,13 +245,19 @@ impl Shipper {
         for name in &names {
             self.names.insert(name.clone(), key.clone());
         }
+        let output = output.unwrap_or_default();
+        let copies = [
+            CopyTask::new(&key, &files.stdout, &files.stderr, output.stdout),
+            CopyTask::new(&key, &files.stderr, &files.stderr, output.stderr),
+        ];
+        let [stdout, stderr] = copies;
         let streams = [
-            StreamTail::new(LogStream::Stdout, files.stdout),
-            StreamTail::new(LogStream::Stderr, files.stderr),
+            StreamTail::new(LogStream::Stdout, files.stdout).copied(stdout),
+            StreamTail::new(LogStream::Stderr, files.stderr).copied(stderr),
         ];
         let ticks = [Arc::clone(&streams[0].ticks), Arc::clone(&streams[1].ticks)];
         let tracked = Tracked {
-            attempt,
+            attempt: number,
             streams: Some(streams),
             names,
             ticks,
@@ -322,6 +344,7 @@ impl Shipper {
         let Some(tracked) = self.forget(key) else { return };
         for stream in tracked.streams.iter().flatten() {
             remove(&stream.path);
+            output_files::forget(&stream.path);
         }
         self.announce(key, tracked.finish);
     }
@@ -413,6 +436,9 @@ impl Errand {
         let mut reached = Reached::Level;
         for stream in streams {
             let mut gone = 0;
+            if !stream.copy().await {
+                reached = Reached::Waiting;
+            }
             loop {
                 match stream.step(client, &self.key, self.attempt, self.room).await? {
                     Step::Sent { beyond_head } => gone += beyond_head,
@@ -454,7 +480,8 @@ mod tests {
         let (events, heard) = mpsc::unbounded_channel();
         let mut shipper = Shipper::new(client, config, events);
         let key = Key { job_id: "job-1".into(), lease: 1 };
-        shipper.apply(Command::Finish(key.clone(), 1, Files::default()));
+        let attempt = Attempt { key: key.clone(), number: 1, files: Files::default(), output: None };
+        shipper.apply(Command::Finish(attempt));
         let tracked = shipper.jobs.get_mut(&key).unwrap();
         tracked.grown = false;
         let now = Instant::now();

@@ -14,6 +14,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::unistd::{Whence, lseek};
 use tokio::time::Instant;
 
+use super::copy_task::CopyTask;
 use super::room::{Audience, HOLE_WORTH, Room};
 use super::ticks::Ticks;
 use crate::keeper::Key;
@@ -33,6 +34,8 @@ pub(super) struct StreamTail {
     freed: u64,
     audience: Audience,
     file: Option<File>,
+    /// The copy in a file of the submitter. What is not copied is not sent, so that it is not freed before.
+    copy: Option<Box<CopyTask>>,
     pub(super) ticks: Arc<Mutex<Ticks>>,
 }
 
@@ -72,7 +75,21 @@ impl StreamTail {
             freed: 0,
             audience: Audience::Unknown,
             file: None,
+            copy: None,
             ticks: Arc::default(),
+        }
+    }
+
+    /// With a copy in a file of the submitter.
+    pub(super) fn copied(self, copy: Option<CopyTask>) -> Self {
+        Self { copy: copy.map(Box::new), ..self }
+    }
+
+    /// Copies what was written by now. False where that takes long: the rest of it waits.
+    pub(super) async fn copy(&mut self) -> bool {
+        match &mut self.copy {
+            Some(copy) => copy.advance().await,
+            None => true,
         }
     }
 
@@ -138,7 +155,7 @@ impl StreamTail {
     /// What to send next; `None` when there is nothing, and no bytes while those who read along come first.
     fn read(&mut self, room: Room) -> Option<Piece> {
         let file = self.open()?.metadata().ok()?;
-        let length = file.len();
+        let length = self.copy.as_ref().map_or(file.len(), |copy| copy.reached().min(file.len()));
         note(&self.ticks, &file);
         self.free(length, room);
         if self.closed || self.offset >= length {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use muster_client::Client;
-use muster_protocol::{Job, ReportKind};
+use muster_protocol::ReportKind;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
@@ -17,6 +17,8 @@ use super::agent_loop::Agent;
 use super::held::Stage;
 use super::reports;
 use crate::keeper::{Key, StartSpec};
+use crate::launch::Note;
+use crate::output_files::OutputFiles;
 
 /// How many steps are done at a time, over all jobs.
 const STEPS_AT_ONCE: usize = 8;
@@ -26,6 +28,8 @@ const STEPS_AT_ONCE: usize = 8;
 pub(super) enum Step {
     /// The checkpoint that the attempt starts from.
     Checkpoint,
+    /// Files of the submitter that output is written to as well.
+    OutputFiles(OutputFiles),
 }
 
 /// Why a job cannot be started.
@@ -106,15 +110,24 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
         let _room = tools.room.acquire().await;
         match step {
             Step::Checkpoint => checkpoint::fetch(&tools.client, spec).await?,
+            Step::OutputFiles(files) => create(files.clone()).await?,
         }
     }
     Ok(())
 }
 
 /// What must be done before a job has a process.
-pub(super) fn steps(_job: &Job, spec: &StartSpec) -> Vec<Step> {
+pub(super) fn steps(note: &Note, spec: &StartSpec) -> Vec<Step> {
     let checkpoint = (!spec.paths.checkpoint.is_empty()).then_some(Step::Checkpoint);
-    checkpoint.into_iter().collect()
+    // Last, so that no file is emptied for a job that is not started.
+    checkpoint.into_iter().chain(note.output.clone().map(Step::OutputFiles)).collect()
+}
+
+/// Makes or empties files, which another machine may be slow to do.
+async fn create(files: OutputFiles) -> Result<(), Unready> {
+    let created = tokio::task::spawn_blocking(move || files.create()).await;
+    let result = created.unwrap_or_else(|_| Err("the output files cannot be made".to_owned()));
+    result.map_err(|message| Unready { message, cost: Cost::Attempt })
 }
 
 impl Agent {
