@@ -8,6 +8,7 @@ mod escaping;
 mod gangs;
 mod limits;
 mod notices;
+mod output_files;
 mod privacy;
 mod process;
 mod results;
