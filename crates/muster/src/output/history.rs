@@ -1,12 +1,13 @@
 //! Events: as the history of one job, and as a stream of everything.
 
-use muster_protocol::Event;
+use muster_protocol::{Event, Resources, Usage};
 use serde_json::Value;
 
 use super::human::id;
-use super::quantities::{bytes, printable, seconds_span, span};
+use super::quantities::{bytes, memory, printable, seconds_span, span};
 use super::screen::Screen;
 use super::style;
+use super::usage::cpu_seconds;
 
 const KIND_WIDTH: usize = 16;
 /// Room for a short id and its gap; whole ids of piped output go beyond it.
@@ -94,7 +95,23 @@ fn details(event: &Event) -> String {
     // The worker of a claim is named already.
     let by = event.by.as_ref().filter(|_| event.kind != "claimed");
     let by = by.map(|by| format!("by {}", printable(by)));
-    parts.into_iter().flatten().filter(|part| !part.is_empty()).chain(by).collect::<Vec<_>>().join(" ")
+    let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
+    parts.chain(used(event)).chain(by).collect::<Vec<_>>().join(" ")
+}
+
+/// What the attempt used that ended, of what it requested: `(0.2s of CPU time, 98.1M of 512M memory)`.
+fn used(event: &Event) -> Option<String> {
+    let usage: Usage = serde_json::from_value(event.data.get("usage")?.clone()).ok()?;
+    let requested =
+        event.data.get("requested").and_then(|of| serde_json::from_value::<Resources>(of.clone()).ok());
+    let limit = requested.map_or(0, |requested| requested.memory_mb);
+    let cpu = cpu_seconds(&usage).map(|seconds| format!("{} of CPU time", seconds_span(seconds)));
+    let peak = usage.peak_memory_bytes.map(|peak| match limit {
+        0 => format!("{} memory", bytes(peak)),
+        limit => format!("{} of {} memory", bytes(peak), memory(limit)),
+    });
+    let parts: Vec<String> = cpu.into_iter().chain(peak).collect();
+    (!parts.is_empty()).then(|| format!("({})", parts.join(", ")))
 }
 
 /// How an attempt ended that was not the last: `attempt 1 failed (exit code 4)`.
@@ -208,6 +225,16 @@ mod tests {
 08:33:02.000      +2.0s  retry_requested   by ann (token ci)
 08:33:02.000      +2.0s  moved             worker=w1 n=1 to.a=\"b c\"";
         assert_eq!(timeline(&events(), screen(None)), expected);
+    }
+
+    #[test]
+    fn the_end_of_an_attempt_says_what_it_used_of_what_it_requested() {
+        let event: Event = serde_json::from_str(
+            r#"{"id":1,"at":"2026-05-05T08:33:00Z","type":"done","data":{"ran_seconds":2,"requested":{"memory_mb":512},
+                "usage":{"cpu_user_ms":150,"cpu_system_ms":50,"peak_memory_bytes":1048576}}}"#,
+        )
+        .unwrap();
+        assert_eq!(details(&event), "ran 2.0s (0.200s of CPU time, 1.0M of 512M memory)");
     }
 
     #[test]

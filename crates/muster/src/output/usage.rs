@@ -135,7 +135,7 @@ fn end(attempt: &Attempt) -> String {
         .map_or_else(|| "running".to_owned(), |outcome| format!("{}{exit}", printable(outcome)))
 }
 
-fn cpu_seconds(usage: &Usage) -> Option<f64> {
+pub(super) fn cpu_seconds(usage: &Usage) -> Option<f64> {
     let millis = match (usage.cpu_user_ms, usage.cpu_system_ms) {
         (Some(user), Some(system)) => Some(user.saturating_add(system)),
         (user, system) => user.or(system),

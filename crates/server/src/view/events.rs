@@ -26,10 +26,11 @@ pub(crate) fn event(event: &domain::Event) -> wire::Event {
 
 fn data(event: &domain::Event) -> wire::EventData {
     let mut data = event_data(&event.kind);
-    if let Some(measured) = &event.measured
-        && let Ok(usage) = serde_json::to_value(super::usage::spent(&measured.spent))
-    {
-        data.insert("usage".to_owned(), usage);
+    if let Some(measured) = &event.measured {
+        let usage = serde_json::to_value(super::usage::spent(&measured.spent));
+        let requested = measured.requested.as_ref().map(super::resources).map(serde_json::to_value);
+        data.extend(usage.ok().map(|usage| ("usage".to_owned(), usage)));
+        data.extend(requested.and_then(Result::ok).map(|requested| ("requested".to_owned(), requested)));
     }
     data
 }
