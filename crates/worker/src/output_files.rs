@@ -139,7 +139,12 @@ impl Copy {
     }
 
     fn copy(&mut self) -> io::Result<u64> {
-        let length = std::fs::metadata(&self.source)?.len();
+        let length = match std::fs::metadata(&self.source) {
+            Ok(source) => source.len(),
+            // A file that stayed empty is removed, or used again, when its process has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(self.mark.position),
+            Err(error) => return Err(error),
+        };
         if self.mark.position >= length {
             return Ok(self.mark.position);
         }
@@ -190,14 +195,6 @@ pub(crate) fn forget(source: &str) {
     if !source.is_empty() {
         // Most files have no copy.
         let _ = std::fs::remove_file(mark_path(Path::new(source)));
-    }
-}
-
-/// Tells whoever reads the error output of a job that its file is not whole.
-pub(crate) fn remark(error_output: &str, complaint: &str) {
-    if let Ok(mut file) = OpenOptions::new().append(true).open(error_output) {
-        // A full disk of the worker keeps it from being told; the log of the worker has it.
-        let _ = writeln!(file, "muster: {complaint}; the file is not whole, `muster logs` has what is kept");
     }
 }
 

@@ -135,12 +135,14 @@ fn outputs(value: &Value) -> Option<Arc<str>> {
 /// What the attempt used. A number that nothing can have reached is cut, so that sums stay right.
 fn spent(usage: &UsageBody) -> Spent {
     let real = |number: Option<u64>| number.map(|number| number.min(MOST_USED));
+    // Most jobs read and write nothing; that is not worth its bytes in every row.
+    let moved = |number: Option<u64>| real(number).filter(|bytes| *bytes > 0);
     Spent {
         cpu_user_ms: real(usage.cpu_user_ms),
         cpu_system_ms: real(usage.cpu_system_ms),
         peak_memory_bytes: real(usage.peak_memory_bytes),
-        read_bytes: real(usage.read_bytes),
-        written_bytes: real(usage.written_bytes),
+        read_bytes: moved(usage.read_bytes),
+        written_bytes: moved(usage.written_bytes),
         peak_gpu_memory_bytes: real(usage.peak_gpu_memory_bytes),
     }
 }

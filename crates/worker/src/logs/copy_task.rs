@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use crate::keeper::Key;
-use crate::output_files::{self, Copy};
+use crate::output_files::Copy;
 
 /// How long a sender waits for a copy at a time.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,16 +21,16 @@ pub(super) struct CopyTask {
     copy: Option<Copy>,
     thread: Option<JoinHandle<(Copy, Result<u64, String>)>>,
     reached: u64,
-    /// Where complaints go.
-    error_output: String,
+    /// What the job's error output is to say.
+    complaint: Option<String>,
 }
 
 impl CopyTask {
     /// Nothing where there is no target.
-    pub(super) fn new(key: &Key, source: &str, error_output: &str, target: Option<PathBuf>) -> Option<Self> {
+    pub(super) fn new(key: &Key, source: &str, target: Option<PathBuf>) -> Option<Self> {
         let target = target.filter(|_| !source.is_empty())?;
         let copy = Some(Copy::new(key, Path::new(source), &target));
-        Some(Self { copy, thread: None, reached: 0, error_output: error_output.to_owned() })
+        Some(Self { copy, thread: None, reached: 0, complaint: None })
     }
 
     /// How much may be sent and freed.
@@ -64,6 +64,12 @@ impl CopyTask {
     fn give_up(&mut self, complaint: &str) {
         tracing::warn!(complaint, "an output file is given up");
         self.reached = u64::MAX;
-        output_files::remark(&self.error_output, complaint);
+        self.complaint =
+            Some(format!("muster: {complaint}; the file is not whole, `muster logs` has what is kept\n"));
+    }
+
+    /// What there is to say to the job's readers, once.
+    pub(super) fn take_complaint(&mut self) -> Option<String> {
+        self.complaint.take()
     }
 }

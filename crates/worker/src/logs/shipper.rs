@@ -247,8 +247,8 @@ impl Shipper {
         }
         let output = output.unwrap_or_default();
         let copies = [
-            CopyTask::new(&key, &files.stdout, &files.stderr, output.stdout),
-            CopyTask::new(&key, &files.stderr, &files.stderr, output.stderr),
+            CopyTask::new(&key, &files.stdout, output.stdout),
+            CopyTask::new(&key, &files.stderr, output.stderr),
         ];
         let [stdout, stderr] = copies;
         let streams = [
@@ -376,6 +376,7 @@ impl Shipper {
                     key: key.clone(),
                     attempt: tracked.attempt,
                     room: Room { limit: self.limit, patient },
+                    ended: tracked.finish.is_some(),
                     // In parts while somebody follows, so that the end is not told in the middle of it.
                     burst: if tracked.finish.is_some() && !followed { u64::MAX } else { BURST_BYTES },
                 };
@@ -421,6 +422,8 @@ struct Errand {
     key: Key,
     attempt: u32,
     room: Room,
+    /// The process writes nothing more.
+    ended: bool,
     /// Bytes of each stream, beyond the beginning that is always kept, after which it is enough for now.
     burst: u64,
 }
@@ -434,7 +437,7 @@ impl Errand {
     /// Sends both streams until they are level with what is written, or enough has gone for now.
     async fn send(&self, client: &Client, streams: &mut [StreamTail; 2]) -> Result<Reached, ClientError> {
         let mut reached = Reached::Level;
-        for stream in streams {
+        for stream in streams.iter_mut() {
             let mut gone = 0;
             if !stream.copy().await {
                 reached = Reached::Waiting;
@@ -454,7 +457,21 @@ impl Errand {
                 }
             }
         }
+        if self.ended && reached == Reached::Level {
+            self.complain(client, streams).await?;
+        }
         Ok(reached)
+    }
+}
+
+impl Errand {
+    /// Ends the error output with what went wrong with files of the submitter.
+    async fn complain(&self, client: &Client, streams: &mut [StreamTail; 2]) -> Result<(), ClientError> {
+        let complaints: String = streams.iter_mut().filter_map(StreamTail::take_complaint).collect();
+        if complaints.is_empty() {
+            return Ok(());
+        }
+        streams[1].append(client, &self.key, self.attempt, complaints.into()).await
     }
 }
 

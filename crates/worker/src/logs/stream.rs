@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use muster_client::{Client, ClientError, LogAppend, LogChunk};
+use muster_client::{Client, ClientError, LogAppend, LogChunk, LogTick};
 use muster_protocol::LogStream;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::unistd::{Whence, lseek};
@@ -101,6 +101,36 @@ impl StreamTail {
     /// Whether somebody may read it along, for all that is known.
     pub(super) fn may_be_followed(&self) -> bool {
         !self.closed && self.audience != Audience::Nobody
+    }
+
+    pub(super) fn take_complaint(&mut self) -> Option<String> {
+        self.copy.as_mut()?.take_complaint()
+    }
+
+    /// Sends words of ours after all that the process wrote.
+    pub(super) async fn append(
+        &mut self,
+        client: &Client,
+        key: &Key,
+        attempt: u32,
+        bytes: Bytes,
+    ) -> Result<(), ClientError> {
+        let end = self.offset + bytes.len() as u64;
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+        let chunk = LogChunk {
+            job_id: key.job_id.to_string(),
+            lease: key.lease,
+            attempt,
+            stream: self.stream,
+            offset: self.offset,
+            bytes,
+            skip: false,
+            ticks: vec![LogTick { end, micros }],
+        };
+        client.append_log(chunk).await?;
+        self.offset = end;
+        Ok(())
     }
 
     /// Sends the next piece, if there is one.
