@@ -61,7 +61,7 @@ pub(crate) fn backoff(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
     Some(retry)
 }
 
-/// `{exit_codes: [2], signals: [SIGKILL], lost: true, timeout: false}`.
+/// `{exit_codes: [2], signals: [SIGKILL], lost: true, timeout: false, oom: true}`.
 pub(crate) fn retry_on(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
     let mut retry = Retry::default();
     for entry in values::mapping(node, "retry_on", mistakes)? {
@@ -76,8 +76,9 @@ pub(crate) fn retry_on(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
             }
             "lost" => retry.lost = values::boolean(value, "lost", mistakes),
             "timeout" => retry.timeout = values::boolean(value, "timeout", mistakes),
+            "oom" => retry.oom = values::boolean(value, "oom", mistakes),
             other => {
-                let known = ["exit_codes", "signals", "lost", "timeout"];
+                let known = ["exit_codes", "signals", "lost", "timeout", "oom"];
                 mistakes.unknown_key(entry.at, other, "retry_on", &known);
             }
         }

@@ -26,6 +26,12 @@ pub enum RequeueCause {
     Poison { workers: Vec<WorkerId> },
     /// The attempt ran longer than the job allows.
     Timeout,
+    /// The attempt was killed because it wanted more memory than it may have.
+    OutOfMemory {
+        exit: Exit,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
     /// The job asked for it by its exit code; the attempt was refunded.
     AskedFor { exit: Exit },
     /// The worker handed it back; the attempt was refunded.

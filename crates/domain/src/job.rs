@@ -40,6 +40,8 @@ pub enum ReportKind {
     Failed,
     /// Stopped by the worker because the attempt ran longer than the job allows.
     TimedOut,
+    /// Killed because it wanted more memory than it may have.
+    OutOfMemory,
     /// Handed back unfinished; costs no attempt.
     Released,
     /// Ended because of a stop order.
@@ -448,6 +450,7 @@ impl Job {
                 EndReason::Attempt { .. }
                 | EndReason::WorkerLost { .. }
                 | EndReason::Timeout
+                | EndReason::OutOfMemory { .. }
                 | EndReason::Deadline
                 | EndReason::NotNeeded
                 | EndReason::Cancelled { .. } => self.id,

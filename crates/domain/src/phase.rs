@@ -158,6 +158,11 @@ pub enum EndReason {
     },
     /// It ran longer than it may, and no attempt was left for that.
     Timeout,
+    /// It wanted more memory than it may have, and no attempt was left for that.
+    OutOfMemory {
+        exit: Exit,
+        message: Option<String>,
+    },
     /// It had not ended by its deadline.
     Deadline,
     DependencyFailed {
@@ -194,6 +199,8 @@ impl fmt::Display for EndReason {
             Self::WorkerLost { worker: Some(worker) } => write!(f, "worker {worker} was lost"),
             Self::WorkerLost { worker: None } => f.write_str("its worker was lost"),
             Self::Timeout => f.write_str("timeout"),
+            Self::OutOfMemory { message: Some(message), .. } => f.write_str(message),
+            Self::OutOfMemory { message: None, .. } => f.write_str("out of memory"),
             Self::Deadline => f.write_str("deadline passed"),
             Self::DependencyFailed { ancestor } => write!(f, "dependency {ancestor} failed"),
             Self::DependencyCancelled { ancestor } => write!(f, "dependency {ancestor} was cancelled"),

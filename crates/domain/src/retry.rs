@@ -19,6 +19,8 @@ pub enum Cause {
     Exit(Exit),
     WorkerLost,
     Timeout,
+    /// It was killed because it wanted more memory than it may have.
+    OutOfMemory,
     /// The worker could not start it, and no other attempt would be different.
     Refused,
 }
@@ -74,11 +76,12 @@ pub struct RetryOn {
     pub signals: Option<Vec<i32>>,
     pub lost: bool,
     pub timeout: bool,
+    pub oom: bool,
 }
 
 impl Default for RetryOn {
     fn default() -> Self {
-        Self { exit_codes: None, signals: None, lost: true, timeout: true }
+        Self { exit_codes: None, signals: None, lost: true, timeout: true, oom: true }
     }
 }
 
@@ -88,6 +91,7 @@ impl RetryOn {
         match cause {
             Cause::WorkerLost => self.lost,
             Cause::Timeout => self.timeout,
+            Cause::OutOfMemory => self.oom,
             Cause::Refused => false,
             Cause::Exit(Exit { signal: Some(signal), .. }) => listed(&self.signals, signal),
             Cause::Exit(Exit { code: Some(code), .. }) => listed(&self.exit_codes, code),
@@ -161,7 +165,9 @@ mod tests {
     #[test]
     fn without_a_policy_every_failure_is_retried_at_once_until_attempts_run_out() {
         let policy = RetryPolicy::default();
-        for cause in [exit(1), Cause::WorkerLost, Cause::Timeout, Cause::Exit(Exit::default())] {
+        for cause in
+            [exit(1), Cause::WorkerLost, Cause::Timeout, Cause::OutOfMemory, Cause::Exit(Exit::default())]
+        {
             assert_eq!(policy.next(cause, 1, 3, 7), Next::Retry { delay: Span::ZERO });
             assert_eq!(policy.next(cause, 3, 3, 7), Next::Exhausted);
         }
@@ -170,7 +176,8 @@ mod tests {
 
     #[test]
     fn the_cause_decides() {
-        let on = RetryOn { exit_codes: Some(vec![2]), signals: Some(vec![9]), lost: false, timeout: false };
+        let (lost, timeout, oom) = (false, false, false);
+        let on = RetryOn { exit_codes: Some(vec![2]), signals: Some(vec![9]), lost, timeout, oom };
         let policy = RetryPolicy { on, requeue_exit_codes: Vec::new(), ..RetryPolicy::default() };
         let killed = |signal| Cause::Exit(Exit { code: None, signal: Some(signal) });
         let retried = |cause| matches!(policy.next(cause, 1, 3, 0), Next::Retry { .. });
@@ -180,6 +187,7 @@ mod tests {
                 && !retried(killed(11))
                 && !retried(Cause::WorkerLost)
                 && !retried(Cause::Timeout)
+                && !retried(Cause::OutOfMemory)
         );
         assert!(!retried(exit(75)));
     }

@@ -45,6 +45,9 @@ pub struct Worker {
     pub slots: Option<u32>,
     pub hostname: Option<String>,
     pub version: Option<String>,
+    /// How it isolates jobs, in its own word for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
     pub status: WorkerStatus,
     pub last_heartbeat: Timestamp,
     pub registered_at: Timestamp,
@@ -106,6 +109,7 @@ impl Worker {
             labels: BTreeMap::new(),
             slots: None,
             hostname: None,
+            isolation: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: now,
@@ -198,6 +202,7 @@ mod tests {
             labels: BTreeMap::new(),
             slots: None,
             hostname: None,
+            isolation: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

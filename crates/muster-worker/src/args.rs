@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use muster_client::Fingerprint;
 use muster_logging::LogFormat;
 use muster_protocol::Gpu;
-use muster_worker_agent::{GpuOffer, parse_gpu};
+use muster_worker_agent::{CpuLimit, GpuOffer, IsolationMode, parse_gpu};
 
 use crate::duration;
 
@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// CPU cores on offer; fractions are allowed [default: what the machine has]
     #[arg(long, env = "MUSTER_CPUS", value_name = "N")]
     pub(crate) cpus: Option<f64>,
-    /// GPUs on offer: 4x80g for four with 80 GiB each, 4 to count them only, none, or auto to ask the driver
+    /// GPUs on offer: 4x80g for four with 80 GiB each, 4 to count them only, none to offer none and hide those of the machine
+    /// from jobs, or auto to ask the driver
     /// [default: auto]
     #[arg(long, env = "MUSTER_GPUS", value_name = "GPUS")]
     pub(crate) gpus: Option<GpuOffer>,
@@ -107,6 +108,20 @@ pub(crate) struct Args {
     /// The most jobs that wait here for a free slot
     #[arg(long, env = "MUSTER_MAX_AHEAD", value_name = "N", hide = true)]
     pub(crate) max_ahead: Option<u32>,
+    /// How jobs are isolated and held to their limits: auto, cgroup-v2, cgroup-v1 or none [default: auto, the best that
+    /// can be had; memory is watched without isolation]
+    #[arg(long, env = "MUSTER_ISOLATION", value_name = "FORM")]
+    pub(crate) isolation: Option<IsolationMode>,
+    /// Do not start where jobs cannot be isolated
+    #[arg(long, env = "MUSTER_REQUIRE_ISOLATION")]
+    pub(crate) require_isolation: bool,
+    /// What a job gets that asks for cores: hard, no more than these, or shares, these at least and idle cores as well
+    /// [default: hard]
+    #[arg(long, env = "MUSTER_CPU_LIMIT", value_name = "hard|shares")]
+    pub(crate) cpu_limit: Option<CpuLimit>,
+    /// The most processes and threads of one job, where jobs are isolated [default: 8192]
+    #[arg(long, env = "MUSTER_MAX_PROCESSES", value_name = "N")]
+    pub(crate) max_processes: Option<u64>,
     /// How jobs are run
     #[arg(long, value_enum, hide = true, default_value_t)]
     pub(crate) executor: ExecutorArg,

@@ -48,6 +48,10 @@ pub(crate) struct WorkerSection {
     pub(crate) checkpoint_limit: Option<u64>,
     pub(crate) checkpoint_dir_keep: Option<String>,
     pub(crate) max_ahead: Option<u32>,
+    pub(crate) isolation: Option<String>,
+    pub(crate) require_isolation: bool,
+    pub(crate) cpu_limit: Option<String>,
+    pub(crate) max_processes: Option<u64>,
 }
 
 /// A number, or what the flag takes.

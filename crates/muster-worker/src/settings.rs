@@ -1,6 +1,7 @@
 //! The settings of a worker: flag, else environment, else file, else default.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -82,6 +83,8 @@ fn trust(args: &Args, file: &WorkerSection) -> anyhow::Result<Trust> {
 
 fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     let timing = timing(&args, &file)?;
+    let isolation = chosen("isolation", args.isolation, file.isolation.as_deref())?;
+    let cpu_limit = chosen("cpu-limit", args.cpu_limit, file.cpu_limit.as_deref())?;
     let (resources, offer) = (resources(&args, &file), gpus(&args, &file)?);
     let vram_mb = args.vram_mb.or(file.vram_mb).unwrap_or(0);
     let worker_id = args.worker_id.or(file.worker_id);
@@ -103,12 +106,31 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     config.checkpoint_limit =
         args.checkpoint_limit.or(file.checkpoint_limit).unwrap_or(config.checkpoint_limit);
     config.max_ahead = args.max_ahead.or(file.max_ahead).unwrap_or(config.max_ahead);
+    config.isolation = isolation.unwrap_or(config.isolation);
+    config.require_isolation = args.require_isolation || file.require_isolation;
+    config.cpu_limit = cpu_limit.unwrap_or(config.cpu_limit);
+    config.max_processes = args.max_processes.or(file.max_processes).unwrap_or(config.max_processes);
     config.executor = match args.executor {
         ExecutorArg::Process => ExecutorKind::Process,
         ExecutorArg::Fake => ExecutorKind::Fake,
     };
     config.timing = timing;
     Ok(config)
+}
+
+/// A word that stands for one of several values: of the flag, else of the file.
+fn chosen<T: FromStr<Err = String>>(
+    name: &str,
+    flag: Option<T>,
+    file: Option<&str>,
+) -> anyhow::Result<Option<T>> {
+    match (flag, file) {
+        (Some(given), _) => Ok(Some(given)),
+        (None, Some(text)) => {
+            text.parse().map(Some).map_err(|error| anyhow!("{name} in the file is wrong: {error}"))
+        }
+        (None, None) => Ok(None),
+    }
 }
 
 /// The join token of the environment, or else of the file. It is no argument: others see the arguments of a process.
@@ -289,6 +311,11 @@ mod tests {
         assert!(message(wrong_url, "").contains("ftp://nowhere"));
         assert!(message(args(), "[worker]\ndrain-timeout = \"soon\"").contains("soon"));
         assert!(message(Args { workers: Some(0), ..args() }, "").contains("workers is 0"));
+        assert!(message(args(), "[worker]\nisolation = \"jail\"").contains("none of auto"));
+        assert!(message(args(), "[worker]\ncpu-limit = \"soft\"").contains("neither hard nor shares"));
+        let none = Args { isolation: Some("none".parse().unwrap()), require_isolation: true, ..args() };
+        assert!(message(none, "").contains("isolation is none"));
+        assert!(message(Args { max_processes: Some(0), ..args() }, "").contains("max-processes is 0"));
         assert!(message(args(), "[worker]\nlog-format = \"xml\"").contains("xml"));
     }
 }

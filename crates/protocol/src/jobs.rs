@@ -252,6 +252,9 @@ pub struct Retry {
     /// Whether a timeout is worth another attempt; it is when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<bool>,
+    /// Whether an attempt that ran out of memory is worth another; it is when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom: Option<bool>,
     /// Exit codes after which the job runs again without the attempt being counted; 75 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue_exit_codes: Option<Vec<i32>>,

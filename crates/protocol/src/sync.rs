@@ -24,6 +24,8 @@ pub enum ReportKind {
     Failed,
     /// Stopped by the worker because the attempt ran longer than the job allows.
     TimedOut,
+    /// Killed because it wanted more memory than it may have; the message tells how much.
+    Oom,
     /// Handed back unfinished (worker shutdown, or claimed ahead and not started); costs no attempt.
     Released,
     /// Ended because of a stop order.

@@ -44,6 +44,9 @@ pub struct RegisterRequest {
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// How it isolates jobs: `cgroup-v2`, `cgroup-v1` or `none`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
     /// The public keys that secrets for this worker can be sealed to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sealing_keys: Vec<SealingKey>,
@@ -86,6 +89,9 @@ pub struct Worker {
     pub hostname: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// How it isolates jobs: `cgroup-v2`, `cgroup-v1` or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
     /// Resources held by reserved, running and stopping jobs.
     #[serde(default)]
     pub used: Resources,

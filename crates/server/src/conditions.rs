@@ -30,6 +30,7 @@ lenient_object! {
         signals: Vec<String> = "signals",
         lost: bool = "lost",
         timeout: bool = "timeout",
+        oom: bool = "oom",
         requeue_exit_codes: Vec<i32> = "requeue_exit_codes",
     }
 }
@@ -66,6 +67,7 @@ impl RetryBody {
             signals: self.signals.as_deref().map(signals).transpose()?,
             lost: self.lost.unwrap_or(true),
             timeout: self.timeout.unwrap_or(true),
+            oom: self.oom.unwrap_or(true),
         };
         let requeue = codes("requeue_exit_codes", self.requeue_exit_codes)?;
         let default = RetryPolicy::default().requeue_exit_codes;

@@ -57,6 +57,7 @@ pub(crate) fn note(event: &Event) {
             }
             EndReason::Deadline | EndReason::Timeout => tracing::warn!(job_id, %reason, "job failed"),
             EndReason::Attempt { .. }
+            | EndReason::OutOfMemory { .. }
             | EndReason::Cancelled { .. }
             | EndReason::Skipped { .. }
             | EndReason::Gang { .. }

@@ -99,7 +99,10 @@ impl Books {
         for (command, answer) in commands.iter().zip(answers) {
             match (command, answer) {
                 (Command::Report(report), Ok(Outcome::Reported { repeated: false, .. })) => {
-                    let bad = matches!(report.kind, ReportKind::Failed | ReportKind::TimedOut);
+                    let bad = matches!(
+                        report.kind,
+                        ReportKind::Failed | ReportKind::TimedOut | ReportKind::OutOfMemory
+                    );
                     let asks = report.exit.code.is_some_and(|code| DEFAULT_REQUEUE_CODES.contains(&code));
                     let Some(gang) = self.gang(report.job) else { continue };
                     if bad && !asks {

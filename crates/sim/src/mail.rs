@@ -93,6 +93,7 @@ pub(crate) const fn kind(command: &Command) -> Kind {
         Command::Report(report) => match report.kind {
             ReportKind::Failed
             | ReportKind::TimedOut
+            | ReportKind::OutOfMemory
             | ReportKind::Released
             | ReportKind::Lost
             | ReportKind::Refused => Kind::Stops(report.job),

@@ -179,6 +179,7 @@ impl SimWorker {
             labels: BTreeMap::new(),
             slots: self.slots,
             hostname: None,
+            isolation: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

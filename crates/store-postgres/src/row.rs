@@ -154,6 +154,7 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
         resources: stock.resources,
         devices: stock.devices,
         labels: stock.labels,
+        isolation: stock.isolation,
         tags: from_json(&json(3)?, &id)?,
         slots: slots.map(|slots| slots as u32),
         hostname: row.try_get(5).map_err(&fail)?,

@@ -323,6 +323,7 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
         resources: stock.resources,
         devices: stock.devices,
         labels: stock.labels,
+        isolation: stock.isolation,
         tags: from_json(&json(3)?, &id)?,
         slots: row.get(4).map_err(&fail)?,
         hostname: row.get(5).map_err(&fail)?,

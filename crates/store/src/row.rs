@@ -175,6 +175,7 @@ const fn closed_by_name(kind: ReportKind) -> &'static str {
         ReportKind::Done => "done",
         ReportKind::Failed => "failed",
         ReportKind::TimedOut => "timed_out",
+        ReportKind::OutOfMemory => "oom",
         ReportKind::Released => "released",
         ReportKind::Preempted => "preempted",
         ReportKind::Finished => "finished",
@@ -186,7 +187,7 @@ const fn closed_by_name(kind: ReportKind) -> &'static str {
 impl JobRow {
     /// The stored form of `closed_by`, checked.
     pub fn parse_closed_by(text: &str) -> Option<&'static str> {
-        ["done", "failed", "timed_out", "released", "preempted", "finished", "lost", "refused"]
+        ["done", "failed", "timed_out", "oom", "released", "preempted", "finished", "lost", "refused"]
             .into_iter()
             .find(|name| *name == text)
     }
@@ -197,6 +198,7 @@ impl JobRow {
             Some("done") => Some(ReportKind::Done),
             Some("failed") => Some(ReportKind::Failed),
             Some("timed_out") => Some(ReportKind::TimedOut),
+            Some("oom") => Some(ReportKind::OutOfMemory),
             Some("released") => Some(ReportKind::Released),
             Some("preempted") => Some(ReportKind::Preempted),
             Some("finished") => Some(ReportKind::Finished),
@@ -403,6 +405,8 @@ pub struct Stock {
     pub labels: BTreeMap<String, String>,
     #[serde(default, rename = "a", skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
+    #[serde(default, rename = "i", skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
 }
 
 impl From<&Worker> for Stock {
@@ -412,6 +416,7 @@ impl From<&Worker> for Stock {
             devices: worker.devices.clone(),
             labels: worker.labels.clone(),
             assumed: worker.assumed,
+            isolation: worker.isolation.clone(),
         }
     }
 }

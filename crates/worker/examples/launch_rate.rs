@@ -1,6 +1,6 @@
 //! How fast the keeper runs short processes, beside a bare loop of spawn and wait with as many threads.
 //!
-//!     cargo run --release -p muster-worker-agent --example launch_rate -- [jobs] [slots] [program]
+//!     cargo run --release -p muster-worker-agent --example launch_rate -- [jobs] [slots] [program] [isolation]
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use muster_worker_agent::keeper::{
-    AttemptPaths, FromKeeper, KEEPER_ARGUMENT, Key, StartSpec, StopManner, ToKeeper, decode_frame,
-    encode_frame, run_from_arguments,
+    AttemptPaths, FromKeeper, Isolation, IsolationMode, KEEPER_ARGUMENT, Key, Limits, StartSpec, StopManner,
+    ToKeeper, choose, decode_frame, encode_frame, run_from_arguments,
 };
 
 /// As many jobs wait in the keeper as an agent would claim ahead.
@@ -28,10 +28,11 @@ fn main() -> Result<ExitCode, Failure> {
     let number = |index: usize, default: usize| arguments.get(index).map_or(Ok(default), |text| text.parse());
     let (jobs, slots) = (number(0, 5_000)?, number(1, 2)?);
     let program = arguments.get(2).map_or("/bin/true", String::as_str);
+    let mode: IsolationMode = arguments.get(3).map_or("none", String::as_str).parse()?;
     let mut ratios = Vec::new();
     for _ in 0..5 {
         let bare = bare_rate(jobs, slots, program);
-        let keeper = keeper_rate(jobs, slots, program)?;
+        let keeper = keeper_rate(jobs, slots, program, mode)?;
         ratios.push(keeper / bare);
         println!("bare {bare:.0}/s  keeper {keeper:.0}/s  ratio {:.2}", keeper / bare);
     }
@@ -59,9 +60,10 @@ fn bare_rate(jobs: usize, slots: usize, program: &str) -> f64 {
     jobs as f64 / begun.elapsed().as_secs_f64()
 }
 
-fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure> {
+fn keeper_rate(jobs: usize, slots: usize, program: &str, mode: IsolationMode) -> Result<f64, Failure> {
     let directory = std::env::temp_dir().join(format!("muster-launch-rate-{}", std::process::id()));
     std::fs::create_dir_all(directory.join("attempts"))?;
+    let isolation = Isolation { max_processes: 8_192, ..choose(mode, &directory)?.isolation };
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut keeper = Command::new("/proc/self/exe")
         .arg(KEEPER_ARGUMENT)
@@ -74,6 +76,7 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str) -> Result<f64, Failure>
         env,
         linger_ms: 1000,
         umask: None,
+        isolation,
     }])?)?;
     receive(&mut ours)?;
 
@@ -110,6 +113,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         env: vec![("MUSTER_LEASE".to_owned(), lease.to_string())],
         unset: Vec::new(),
         secrets: Vec::new(),
+        limits: Limits::default(),
         hostfile: None,
         cwd: "/".to_owned(),
         grace_ms: 0,

@@ -9,6 +9,7 @@ use muster_protocol::{Gpu, Resources};
 
 use crate::error::WorkerError;
 use crate::gpus::GpuOffer;
+use crate::keeper::{CpuLimit, IsolationForm, IsolationMode};
 
 /// How jobs are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct WorkerConfig {
     pub tags: Vec<String>,
     /// Its GPUs one by one; empty when it has none, or only their number is known.
     pub gpus: Vec<Gpu>,
+    /// Its jobs are to see none of the GPUs that the machine may have.
+    pub hides_gpus: bool,
     /// Where it is, such as `rack` and `zone`.
     pub labels: BTreeMap<String, String>,
     /// Host, with or without a port, under which the peers of a gang find this worker; when empty, the address
@@ -72,6 +75,14 @@ pub struct WorkerConfig {
     /// Variables of the worker's environment that jobs see, besides the usual ones.
     pub pass_env: Vec<String>,
     pub executor: ExecutorKind,
+    /// How jobs are isolated from each other and held to what they asked for.
+    pub isolation: IsolationMode,
+    /// Without isolation the worker does not start.
+    pub require_isolation: bool,
+    /// What a job gets that asks for cores.
+    pub cpu_limit: CpuLimit,
+    /// The most processes and threads of one job, where jobs are isolated.
+    pub max_processes: u64,
     /// The program that hosts the keeper; this one when absent.
     pub keeper_program: Option<PathBuf>,
     pub timing: Timing,
@@ -126,6 +137,7 @@ impl WorkerConfig {
     /// Takes over what is offered of GPUs, with `vram_mb` in all where they are only counted.
     pub fn offer_gpus(&mut self, offer: &GpuOffer, vram_mb: u64) {
         self.gpus = offer.devices();
+        self.hides_gpus = vram_mb == 0 && offer.hides(&self.gpus);
         (self.resources.gpus, self.resources.vram_mb) = match self.gpus.as_slice() {
             [] => (offer.counted(), vram_mb),
             gpus => (gpus.len() as u64, gpus.iter().map(|gpu| gpu.vram_mb).sum()),
@@ -143,6 +155,7 @@ impl WorkerConfig {
             resources,
             tags: Vec::new(),
             gpus: Vec::new(),
+            hides_gpus: false,
             labels: BTreeMap::new(),
             exec_addr: String::new(),
             job_url: None,
@@ -151,6 +164,10 @@ impl WorkerConfig {
             job_umask: None,
             pass_env: Vec::new(),
             executor: ExecutorKind::default(),
+            isolation: IsolationMode::default(),
+            require_isolation: false,
+            cpu_limit: CpuLimit::default(),
+            max_processes: 8_192,
             keeper_program: None,
             timing: Timing::default(),
             checkpoint_limit: 256 << 20,
@@ -183,6 +200,12 @@ impl WorkerConfig {
         indices.sort_unstable();
         if let Some(twice) = indices.windows(2).find(|pair| pair[0] == pair[1]) {
             return invalid("gpu", twice[0].to_string(), "each GPU has an index of its own");
+        }
+        if self.max_processes == 0 {
+            return invalid("max-processes", "0".to_owned(), "a job has at least one process");
+        }
+        if self.require_isolation && self.isolation == IsolationMode::Exactly(IsolationForm::None) {
+            return invalid("isolation", "none".to_owned(), "--require-isolation asks for isolation");
         }
         if self.timing.heartbeat.is_zero() {
             return invalid("heartbeat", "0".to_owned(), "leases must be renewed now and then");

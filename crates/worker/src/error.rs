@@ -20,6 +20,8 @@ pub enum WorkerError {
     KeyFile { path: PathBuf, cause: io::Error },
     #[error("others can read the key file {}: run chmod 600 on it, and make a new key if others had the time", .path.display())]
     KeyFileOpen { path: PathBuf },
+    #[error("isolation {wanted} cannot be had: {why}")]
+    Isolation { wanted: &'static str, why: String },
     #[error("cannot start the keeper {}: {cause}", .program.display())]
     KeeperStart { program: PathBuf, cause: io::Error },
     #[error("the keeper did not answer: {cause}")]

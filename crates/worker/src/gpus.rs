@@ -81,6 +81,15 @@ impl GpuOffer {
         }
     }
 
+    /// Whether jobs are to see no GPU at all: none are offered, or the worker itself was told to see none.
+    pub(crate) fn hides(&self, devices: &[Gpu]) -> bool {
+        match self {
+            Self::None | Self::Counted(0) => true,
+            Self::Found => devices.is_empty() && std::env::var_os("CUDA_VISIBLE_DEVICES").is_some(),
+            Self::Counted(_) | Self::Given(_) => false,
+        }
+    }
+
     /// How many are counted without being told apart.
     pub const fn counted(&self) -> u64 {
         match self {
@@ -162,6 +171,12 @@ mod tests {
         for wrong in ["", "x", "2x", "0x80g", "-1", "four", "2x80t"] {
             assert!(wrong.parse::<GpuOffer>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn who_offers_none_hides_all() {
+        assert!(GpuOffer::None.hides(&[]) && GpuOffer::Counted(0).hides(&[]));
+        assert!(!GpuOffer::Counted(2).hides(&[]) && !GpuOffer::Given(vec![gpu(0, 1)]).hides(&[gpu(0, 1)]));
     }
 
     #[test]

@@ -7,9 +7,8 @@ use muster_protocol::{Gpu, Job};
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
-use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
-use crate::output_files::OutputFiles;
-use crate::{machine, stop_signal, visible_devices};
+use crate::keeper::{AttemptPaths, Key, Limits, StartSpec, StopManner};
+use crate::{stop_signal, visible_devices};
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
 const DEMO_PREFIX: &str = "demo:";
@@ -87,6 +86,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         env,
         unset: Vec::new(),
         secrets: Vec::new(),
+        limits: limits(job),
         hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
         grace_ms,
@@ -98,6 +98,16 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         paths: AttemptPaths::default(),
         // A note of plain values always has a JSON form.
         note: serde_json::to_string(&note).unwrap_or_default(),
+    }
+}
+
+/// A job that asks for an amount gets no more than that.
+fn limits(job: &Job) -> Limits {
+    let Some(asked) = &job.resources else { return Limits::default() };
+    let (cpus, memory_mb) = (asked.cpus, asked.memory_mb);
+    Limits {
+        memory_bytes: (memory_mb > 0).then(|| memory_mb.saturating_mul(1024 * 1024)),
+        cpus_milli: (cpus > 0.0).then(|| (cpus * 1e3).ceil() as u64),
     }
 }
 

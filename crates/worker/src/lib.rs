@@ -47,6 +47,7 @@ pub use config::{ExecutorKind, JoinToken, Timing, WorkerConfig};
 pub use data_dir::DataDir;
 pub use error::WorkerError;
 pub use gpus::{GpuOffer, parse_gpu};
+pub use keeper::{CpuLimit, IsolationForm, IsolationMode};
 pub use machine::{cores, discover};
 pub use privacy::keep_private;
 pub use rendezvous::reaching as address_reaching;

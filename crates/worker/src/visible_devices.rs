@@ -3,7 +3,7 @@
 //! Guarantees: on a worker that knows its GPUs one by one, a process sees those that its job was given and no
 //! others, and a job that was given none sees none. All ranks of a gang on one machine see the GPUs of all of them,
 //! in the order of the ranks, because frameworks pick theirs by `LOCAL_RANK`. Where GPUs are only counted, nothing is
-//! said.
+//! said. A worker that offers none hides those of its machine.
 
 use muster_protocol::{Gpu, Job, LaunchMode};
 
@@ -52,6 +52,20 @@ pub(crate) fn variables(job: &Job, gpus: &[Gpu]) -> Vec<(String, String)> {
         set("ZE_AFFINITY_MASK", list("intel", |gpu| gpu.index.to_string()));
     }
     variables
+}
+
+/// What hides the GPUs of a machine from all jobs of a worker that offers none. A number that no device has ends the list of
+/// those that are seen.
+pub(crate) fn hidden() -> impl Iterator<Item = (String, String)> {
+    let variables = [
+        ("MUSTER_GPUS", "0"),
+        ("CUDA_VISIBLE_DEVICES", ""),
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
+        ("ROCR_VISIBLE_DEVICES", "-1"),
+        ("HIP_VISIBLE_DEVICES", "-1"),
+        ("GPU_DEVICE_ORDINAL", "-1"),
+    ];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 /// The devices that a process of the job sees, each once, as numbers of this machine.

@@ -269,6 +269,7 @@ fn worker(id: &WorkerId) -> Worker {
         labels: BTreeMap::new(),
         slots: None,
         hostname: None,
+        isolation: None,
         version: None,
         status: WorkerStatus::Active,
         last_heartbeat: Timestamp::default(),

@@ -256,7 +256,7 @@ impl Gang<'_> {
                 // It was never told to start.
                 return Err(Rejection::NotRunning { status: task.status() });
             }
-            ReportKind::Failed | ReportKind::TimedOut | ReportKind::Lost
+            ReportKind::Failed | ReportKind::TimedOut | ReportKind::OutOfMemory | ReportKind::Lost
                 if task.status() == Status::Reserved =>
             {
                 self.unprepared(at, GangCause::NotPrepared { worker, message }, UNPREPARED_PAUSE);
@@ -271,6 +271,11 @@ impl Gang<'_> {
             }
             ReportKind::TimedOut => {
                 self.fault(at, Fault { cause: Cause::Timeout, words: GangCause::Timeout });
+            }
+            ReportKind::OutOfMemory => {
+                let message = message.or_else(|| Some("out of memory".to_owned()));
+                let words = GangCause::Failed { exit: ending.exit, message };
+                self.fault(at, Fault { cause: Cause::OutOfMemory, words });
             }
             ReportKind::Released => {
                 let rank = self.rank(at);

@@ -101,6 +101,11 @@ pub(super) fn report(job: &mut Job, caller: &Caller, ending: &Ending<'_>, now: T
             let failure = Failure { cause: Cause::Timeout, message: None };
             Ok(Change::Happened(attempt_failed(job, by, failure, now)))
         }
+        ReportKind::OutOfMemory => {
+            job.exit = known(ending.exit);
+            let failure = Failure { cause: Cause::OutOfMemory, message: ending.message.cloned() };
+            Ok(Change::Happened(attempt_failed(job, by, failure, now)))
+        }
         ReportKind::Released if is_spent(job, ending.exit) => {
             Ok(Change::Happened(hand_back_spent(job, ending, now)))
         }
@@ -197,7 +202,7 @@ pub(super) fn attempt_failed(
             job.lost_on.push(worker.clone());
         }
         (_, Cause::WorkerLost) => {}
-        (_, Cause::Exit(_) | Cause::Timeout | Cause::Refused) => job.lost_on.clear(),
+        (_, Cause::Exit(_) | Cause::Timeout | Cause::OutOfMemory | Cause::Refused) => job.lost_on.clear(),
     }
     // A job that takes worker after worker with it is kept for somebody to look at, whatever its attempts.
     if job.lost_on.len() >= POISON_AFTER && matches!(cause, Cause::WorkerLost) {
@@ -221,6 +226,9 @@ pub(super) fn attempt_failed(
                 Cause::Exit(exit) => RequeueCause::Failed { exit, message },
                 Cause::WorkerLost => RequeueCause::WorkerLost,
                 Cause::Timeout => RequeueCause::Timeout,
+                Cause::OutOfMemory => {
+                    RequeueCause::OutOfMemory { exit: job.exit.unwrap_or_default(), message }
+                }
                 Cause::Refused => RequeueCause::Failed { exit: Exit::default(), message },
             };
             requeue(job, by, cause, delay, now)
@@ -231,6 +239,7 @@ pub(super) fn attempt_failed(
                 Cause::Exit(exit) => EndReason::Attempt { exit, message },
                 Cause::WorkerLost => EndReason::WorkerLost { worker },
                 Cause::Timeout => EndReason::Timeout,
+                Cause::OutOfMemory => EndReason::OutOfMemory { exit: job.exit.unwrap_or_default(), message },
                 Cause::Refused => EndReason::Attempt { exit: Exit::default(), message },
             };
             end_failed(job, reason, now)

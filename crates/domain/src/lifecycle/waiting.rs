@@ -204,6 +204,7 @@ pub(super) fn revive(job: &mut Job, needs: &Needs, now: Timestamp) -> Outcome {
             EndReason::Attempt { .. }
             | EndReason::WorkerLost { .. }
             | EndReason::Timeout
+            | EndReason::OutOfMemory { .. }
             | EndReason::Deadline
             | EndReason::Gang { .. }
             | EndReason::NotNeeded

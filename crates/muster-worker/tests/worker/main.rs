@@ -14,6 +14,7 @@ mod process;
 mod results;
 mod running;
 mod scheduler;
+mod second_form;
 mod stopping;
 mod surviving;
 mod times;

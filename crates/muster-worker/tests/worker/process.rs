@@ -125,6 +125,14 @@ impl Drop for Worker {
                 let _ = kill(pid, Signal::SIGKILL);
             }
         }
+        // Nobody is left who could remove its control groups.
+        let groups = fs::read_to_string(self.directory().join("data/cgroups")).unwrap_or_default();
+        for tree in groups.lines() {
+            for slot in fs::read_dir(tree).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(slot.path());
+            }
+            let _ = fs::remove_dir(tree);
+        }
         if std::thread::panicking() {
             eprintln!("--- log of the worker ---\n{}", self.log());
         }

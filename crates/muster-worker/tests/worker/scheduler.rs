@@ -343,6 +343,7 @@ async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -
             registered_at: now,
             slots: None,
             hostname: None,
+            isolation: None,
             version: None,
             used: muster_protocol::Resources::default(),
             running: 0,

@@ -65,7 +65,7 @@ pub(crate) struct ConditionArgs {
     /// Wait before another attempt: 10s, growing by a factor, up to a limit, such as 10s:2:5m
     #[arg(long, value_name = "TIME[:FACTOR[:MAX]]", value_parser = backoff, help_heading = "Repetition")]
     pub(crate) backoff: Option<Retry>,
-    /// Only these causes are worth another attempt: exit=1,2, signal=KILL, lost, timeout; may be repeated
+    /// Only these causes are worth another attempt: exit=1,2, signal=KILL, lost, timeout, oom; may be repeated
     #[arg(long, value_name = "CAUSE", value_parser = cause, help_heading = "Repetition")]
     pub(crate) retry_on: Vec<Cause>,
     /// Run again after this exit code without counting the attempt; may be repeated [default: 75]
@@ -87,6 +87,7 @@ pub(crate) enum Cause {
     Signals(Vec<String>),
     Lost,
     Timeout,
+    OutOfMemory,
 }
 
 fn need(text: &str) -> Result<WrittenNeed, String> {
@@ -154,7 +155,7 @@ fn backoff(text: &str) -> Result<Retry, String> {
 }
 
 fn cause(text: &str) -> Result<Cause, String> {
-    let wrong = || format!("{text:?} is no cause; write exit=1,2, signal=KILL, lost or timeout");
+    let wrong = || format!("{text:?} is no cause; write exit=1,2, signal=KILL, lost, timeout or oom");
     match text.split_once('=') {
         Some(("exit", codes)) => {
             let codes: Option<Vec<i32>> = codes
@@ -168,6 +169,7 @@ fn cause(text: &str) -> Result<Cause, String> {
         }
         None if text == "lost" => Ok(Cause::Lost),
         None if text == "timeout" => Ok(Cause::Timeout),
+        None if text == "oom" => Ok(Cause::OutOfMemory),
         Some(_) | None => Err(wrong()),
     }
 }
@@ -181,17 +183,19 @@ impl ConditionArgs {
         let mut retry = self.backoff.clone().unwrap_or_default();
         if !self.retry_on.is_empty() {
             // What is not named is not worth an attempt.
-            let (mut codes, mut signals, mut lost, mut timeout) = (Vec::new(), Vec::new(), false, false);
+            let (mut codes, mut signals) = (Vec::new(), Vec::new());
+            let (mut lost, mut timeout, mut oom) = (false, false, false);
             for cause in &self.retry_on {
                 match cause {
                     Cause::ExitCodes(more) => codes.extend(more),
                     Cause::Signals(more) => signals.extend(more.iter().cloned()),
                     Cause::Lost => lost = true,
                     Cause::Timeout => timeout = true,
+                    Cause::OutOfMemory => oom = true,
                 }
             }
             (retry.exit_codes, retry.signals) = (Some(codes), Some(signals));
-            (retry.lost, retry.timeout) = (Some(lost), Some(timeout));
+            (retry.lost, retry.timeout, retry.oom) = (Some(lost), Some(timeout), Some(oom));
         }
         if !self.requeue_exit_codes.is_empty() {
             retry.requeue_exit_codes = Some(self.requeue_exit_codes.clone());

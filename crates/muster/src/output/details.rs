@@ -148,6 +148,7 @@ fn retry(retry: &Retry) -> String {
     parts.extend(retry.signals.as_deref().map(|signals| format!("signals {}", signals.join(","))));
     parts.extend(retry.lost.map(|lost| if lost { "lost workers" } else { "not lost workers" }.to_owned()));
     parts.extend(retry.timeout.map(|timeout| if timeout { "timeouts" } else { "not timeouts" }.to_owned()));
+    parts.extend(retry.oom.map(|oom| if oom { "out of memory" } else { "not out of memory" }.to_owned()));
     parts.extend(retry.requeue_exit_codes.as_deref().map(|codes| format!("requeued by {}", list(codes))));
     printable(&parts.join("; "))
 }

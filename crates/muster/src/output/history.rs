@@ -127,6 +127,10 @@ pub(crate) fn attempt_end(event: &Event) -> String {
             why.map_or_else(|| "its gang starts again".to_owned(), printable)
         }
         Some("preempted") => format!("{attempt} made room"),
+        Some("oom") => {
+            let message = event.data.get("message").and_then(Value::as_str).map(printable);
+            format!("{attempt} ran {}", message.unwrap_or_else(|| "out of memory".to_owned()))
+        }
         _ => {
             let message = event.data.get("message").and_then(Value::as_str).map(printable);
             let why = exit(event).or(message).map(|why| format!(" ({why})")).unwrap_or_default();

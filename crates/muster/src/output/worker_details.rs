@@ -38,6 +38,7 @@ pub(crate) fn worker(worker: &Worker, now: Timestamp, screen: Screen) -> String 
         (WorkerStatus::Offline, _) => "offline",
     };
     add("status", format!("{status}, seen {} ago", age(worker.last_heartbeat, now)));
+    add("isolation", worker.isolation.as_deref().map(printable).unwrap_or_default());
     add("host", worker.hostname.as_deref().map(printable).unwrap_or_default());
     let slots = worker.slots.map_or_else(String::new, |slots| format!(" of {slots}"));
     let alone = if worker.exclusive { ", one that has the worker for itself" } else { "" };

@@ -97,6 +97,7 @@ impl Live<'_> {
             labels: std::collections::BTreeMap::new(),
             slots: None,
             hostname: None,
+            isolation: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

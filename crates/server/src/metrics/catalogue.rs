@@ -333,7 +333,10 @@ impl Metrics {
                 self.jobs.execution.observe(ran.as_secs_f64());
             }
             EventKind::Requeued { cause, .. } => match cause {
-                RequeueCause::Failed { .. } | RequeueCause::Timeout | RequeueCause::AskedFor { .. } => {
+                RequeueCause::Failed { .. }
+                | RequeueCause::Timeout
+                | RequeueCause::OutOfMemory { .. }
+                | RequeueCause::AskedFor { .. } => {
                     self.jobs.retried.inc();
                 }
                 RequeueCause::WorkerLost | RequeueCause::Poison { .. } => {
@@ -350,6 +353,7 @@ impl Metrics {
                 }
                 EndReason::Attempt { .. }
                 | EndReason::Timeout
+                | EndReason::OutOfMemory { .. }
                 | EndReason::Deadline
                 | EndReason::Skipped { .. }
                 | EndReason::Gang { .. }

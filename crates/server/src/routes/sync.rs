@@ -107,6 +107,7 @@ fn report_kind(kind: muster_protocol::ReportKind) -> ReportKind {
         muster_protocol::ReportKind::Done => ReportKind::Done,
         muster_protocol::ReportKind::Failed => ReportKind::Failed,
         muster_protocol::ReportKind::TimedOut => ReportKind::TimedOut,
+        muster_protocol::ReportKind::Oom => ReportKind::OutOfMemory,
         muster_protocol::ReportKind::Released => ReportKind::Released,
         muster_protocol::ReportKind::Preempted => ReportKind::Preempted,
         muster_protocol::ReportKind::Finished => ReportKind::Finished,

@@ -38,6 +38,7 @@ lenient_object! {
         slots: u32 = "slots",
         ports: Vec<u16> = "ports",
         hostname: String = "hostname",
+        isolation: String = "isolation",
         version: String = "version",
         sealing_keys: Vec<KeyBody> = "sealing_keys",
         status: String = "status",
@@ -56,7 +57,9 @@ impl RegisterBody {
         check_text("id", &id, limits.name)?;
         let exec_addr = self.exec_addr.unwrap_or_default();
         check_text("exec_addr", &exec_addr, limits.name)?;
-        for (field, text) in [("hostname", &self.hostname), ("version", &self.version)] {
+        for (field, text) in
+            [("hostname", &self.hostname), ("version", &self.version), ("isolation", &self.isolation)]
+        {
             check_text(field, text.as_deref().unwrap_or_default(), limits.name)?;
         }
         let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
@@ -72,6 +75,7 @@ impl RegisterBody {
             devices,
             slots: self.slots,
             hostname: self.hostname,
+            isolation: self.isolation,
             version: self.version,
             status: WorkerStatus::Active,
             last_heartbeat: now,

@@ -53,6 +53,7 @@ pub(super) fn retry(policy: &domain::retry::RetryPolicy) -> Option<wire::Retry> 
         signals: policy.on.signals.as_ref().map(signals),
         lost: (!policy.on.lost).then_some(false),
         timeout: (!policy.on.timeout).then_some(false),
+        oom: (!policy.on.oom).then_some(false),
         requeue_exit_codes: Some(policy.requeue_exit_codes.clone()),
     })
 }

@@ -114,8 +114,13 @@ fn put_exit(put: &mut impl FnMut(&str, Value) -> Option<Value>, exit: domain::Ex
 fn put_failure(put: &mut impl FnMut(&str, Value) -> Option<Value>, attempt: u32, reason: &domain::EndReason) {
     put("attempt", attempt.into());
     put("reason", reason.to_string().into());
-    if let domain::EndReason::Attempt { exit, .. } = reason {
-        put_exit(put, *exit);
+    match reason {
+        domain::EndReason::Attempt { exit, .. } => put_exit(put, *exit),
+        domain::EndReason::OutOfMemory { exit, .. } => {
+            put("cause", "oom".into());
+            put_exit(put, *exit);
+        }
+        _ => {}
     }
 }
 
@@ -163,6 +168,7 @@ pub(super) fn requeue_cause(
             ("poison", None, Some(format!("held after the loss of {}", names.join(", "))))
         }
         RequeueCause::Timeout => ("timeout", None, None),
+        RequeueCause::OutOfMemory { exit, message } => ("oom", Some(*exit), message.clone()),
         RequeueCause::AskedFor { exit } => ("asked_for", Some(*exit), None),
         RequeueCause::Released => ("released", None, None),
         RequeueCause::Preempted { rule } => ("preempted", None, rule.clone()),

@@ -227,6 +227,7 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
         exclusive: usage.exclusive,
         slots: worker.slots,
         hostname: worker.hostname.clone(),
+        isolation: worker.isolation.clone(),
         version: worker.version.clone(),
         used: resources(&usage.used),
         running: usage.running,

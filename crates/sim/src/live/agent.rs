@@ -462,6 +462,7 @@ fn job_report(report: &muster_store::Report) -> JobReport {
         ReportKind::Failed => muster_protocol::ReportKind::Failed,
         ReportKind::Refused => muster_protocol::ReportKind::Refused,
         ReportKind::TimedOut => muster_protocol::ReportKind::TimedOut,
+        ReportKind::OutOfMemory => muster_protocol::ReportKind::Oom,
         ReportKind::Released => muster_protocol::ReportKind::Released,
         ReportKind::Preempted => muster_protocol::ReportKind::Preempted,
         ReportKind::Finished => muster_protocol::ReportKind::Finished,

@@ -128,6 +128,7 @@ macro_rules! compliance_suite {
                 not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,
                 retry_on_is_obeyed, a_deadline_ends_what_waits, a_deadline_stops_what_runs,
                 an_overrun_is_stopped_and_fails_as_timeout, a_timeout_report_is_a_failure_with_its_reason,
+                an_attempt_out_of_memory_is_a_failure_of_its_own,
                 alarms_are_due_in_time, another_worker_is_preferred_after_a_failure,
             }
             control {

@@ -354,11 +354,12 @@ impl World {
 
     async fn report(&self, store: &Arc<dyn Store>, job: JobId, a: u8, b: u8) -> Option<Command> {
         let caller = self.caller(store, job, a, b).await;
-        let (kind, code) = match b % 9 {
+        let (kind, code) = match b % 10 {
             0..=2 => (ReportKind::Done, 0),
             3 | 6 => (ReportKind::Failed, 1),
             7 => (ReportKind::Failed, 75),
             8 => (ReportKind::TimedOut, 143),
+            9 => (ReportKind::OutOfMemory, 137),
             4 if a % 4 == 2 => (ReportKind::Finished, 0),
             4 => (ReportKind::Released, 143),
             _ => (ReportKind::Preempted, 143),
@@ -385,6 +386,7 @@ impl World {
             devices,
             slots: size.is_multiple_of(3).then_some(u32::from(size % 5)),
             hostname: Some("host".to_owned()),
+            isolation: size.is_multiple_of(3).then(|| "none".to_owned()),
             version: None,
             status: WorkerStatus::Offline,
             last_heartbeat: Timestamp::from_micros(self.now),

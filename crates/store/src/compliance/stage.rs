@@ -253,6 +253,7 @@ impl Stage {
             labels: std::collections::BTreeMap::new(),
             slots: None,
             hostname: None,
+            isolation: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

@@ -138,6 +138,23 @@ pub async fn a_timeout_report_is_a_failure_with_its_reason(stage: &Stage) {
     assert_eq!(stage.report(&job, ReportKind::TimedOut).await.unwrap(), ended, "repeated");
 }
 
+pub async fn an_attempt_out_of_memory_is_a_failure_of_its_own(stage: &Stage) {
+    stage.submit(JobSpec { max_attempts: 2, ..JobSpec::shell("x") }).await;
+    let job = stage.claim().await.unwrap();
+    assert_eq!(stage.report(&job, ReportKind::OutOfMemory).await.unwrap().status(), Status::Pending);
+    let job = stage.claim().await.unwrap();
+    let ended = stage.report(&job, ReportKind::OutOfMemory).await.unwrap();
+    assert_eq!((ended.status(), ended.reason().as_deref()), (Status::Failed, Some("out of memory")));
+    assert_eq!(stage.report(&job, ReportKind::OutOfMemory).await.unwrap(), ended, "repeated");
+    let on = RetryOn { oom: false, ..RetryOn::default() };
+    stage
+        .submit(JobSpec { retry: RetryPolicy { on, ..RetryPolicy::default() }, ..JobSpec::shell("x") })
+        .await;
+    let job = stage.claim().await.unwrap();
+    let ended = stage.report(&job, ReportKind::OutOfMemory).await.unwrap();
+    assert_eq!(ended.status(), Status::Failed, "with attempts left");
+}
+
 pub async fn alarms_are_due_in_time(stage: &Stage) {
     let base = stage.now();
     for seconds in [30, 10, 20] {

@@ -26,6 +26,7 @@ pub async fn register_again_keeps_the_first_time(stage: &Stage) {
         exec_addr: "h:1".into(),
         tags: ["ssd".to_owned()].into(),
         hostname: Some("h".into()),
+        isolation: Some("cgroup-v2".into()),
         ..first.clone()
     };
     let second = stage.register_worker(moved).await;

@@ -56,7 +56,10 @@ fn draining(task: &Job) -> bool {
 
 const fn cause_of(trigger: &Trigger) -> DrainCause {
     match trigger {
-        Trigger::Report { kind: ReportKind::Failed | ReportKind::TimedOut | ReportKind::Refused, .. }
+        Trigger::Report {
+            kind: ReportKind::Failed | ReportKind::TimedOut | ReportKind::OutOfMemory | ReportKind::Refused,
+            ..
+        }
         | Trigger::Overrun => DrainCause::Failed,
         Trigger::Silence { .. } => DrainCause::Lost,
         _ => DrainCause::Stopped,

@@ -9,7 +9,7 @@ use super::agent_loop::Agent;
 use super::held::Stage;
 use super::{preparation, reports};
 use crate::keeper::{Key, SecretGrant, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
-use crate::launch;
+use crate::{launch, visible_devices};
 
 impl Agent {
     /// Takes up claimed jobs. Each is started, or handed back at once; none is dropped.
@@ -68,6 +68,9 @@ impl Agent {
             "job picked up"
         );
         let mut spec = launch::start_spec(job, &self.config.gpus, &self.job_dir, self.config.timing.grace);
+        if self.config.hides_gpus {
+            spec.env.extend(visible_devices::hidden());
+        }
         self.attempts.equip(&mut spec, job);
         spec.secrets = secrets;
         let output = launch::output_files(job, &self.job_dir);

@@ -10,6 +10,7 @@ mod claim_keys;
 mod claims;
 mod drain;
 mod held;
+mod isolation;
 mod joining;
 mod pace;
 mod preparation;

@@ -1,13 +1,14 @@
 //! What the scheduler is told about an end.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use muster_protocol::{JobReport, ReportKind};
 use serde_json::Value;
 
 use super::start::REPORTS_PER_CALL;
-use crate::keeper::{End, FinishedBy, Key, Outcome, StopCause};
+use crate::keeper::{End, FinishedBy, Key, OutOfMemory, Outcome, StopCause};
 use crate::results;
 
 /// The most bytes of results in one request, so that any scheduler takes it.
@@ -31,6 +32,9 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
         }
         (None, Outcome::Withdrawn) => (ReportKind::Released, None),
         (None, Outcome::Exited(0)) => (ReportKind::Done, None),
+        (None, outcome @ (Outcome::Exited(_) | Outcome::Signalled(_))) if end.out_of_memory.is_some() => {
+            (ReportKind::Oom, end.out_of_memory.map(|memory| out_of_memory(memory, outcome)))
+        }
         (None, Outcome::Exited(_) | Outcome::Signalled(_)) => (ReportKind::Failed, None),
         (None, Outcome::NotStarted(reason)) => (ReportKind::Failed, Some(reason.clone())),
     };
@@ -43,6 +47,25 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
         Outcome::NotStarted(_) | Outcome::Withdrawn => {}
     }
     Some(report)
+}
+
+/// What was used and what was allowed, in words.
+fn out_of_memory(memory: OutOfMemory, outcome: &Outcome) -> String {
+    let used = mebibytes(memory.peak_bytes);
+    let mut words = match memory.limit_bytes {
+        Some(limit) => format!("out of memory: used {used} of its limit of {}", mebibytes(limit)),
+        None => format!("out of memory: used {used}, and the machine had no more"),
+    };
+    if let Outcome::Exited(code) = outcome {
+        let _ = write!(words, "; one of its processes was killed, then it ended with exit code {code}");
+    }
+    words
+}
+
+/// Rounded to what people say.
+fn mebibytes(bytes: u64) -> String {
+    let mebi = bytes as f64 / f64::from(1 << 20);
+    if mebi < 10.0 { format!("{mebi:.1} MiB") } else { format!("{mebi:.0} MiB") }
 }
 
 /// By what rule the end of a job that was told to stop was judged, in words.
@@ -73,6 +96,7 @@ pub(super) fn with_result(key: &Key, end: &End) -> Option<JobReport> {
     let wanted = match report.kind {
         ReportKind::Done | ReportKind::Finished | ReportKind::Failed => !end.files.result.is_empty(),
         ReportKind::TimedOut
+        | ReportKind::Oom
         | ReportKind::Released
         | ReportKind::Preempted
         | ReportKind::Lost
@@ -188,6 +212,25 @@ mod tests {
         assert_eq!((killed.kind, killed.signal), (ReportKind::Failed, Some(9)));
         let missing = report(Outcome::NotStarted("no such program".into()), None).unwrap();
         assert_eq!((missing.kind, missing.message.as_deref()), (ReportKind::Failed, Some("no such program")));
+    }
+
+    #[test]
+    fn want_of_memory_is_a_kind_of_its_own_with_both_numbers() {
+        let report = |outcome, limit_bytes, cause| {
+            let out_of_memory = Some(OutOfMemory { limit_bytes, peak_bytes: 64 << 20 });
+            let report = of_end(&key_of("job-1", 3), &End { out_of_memory, ..end(outcome, cause) }).unwrap();
+            (report.kind, report.message.unwrap_or_default())
+        };
+        let (kind, message) = report(Outcome::Signalled(9), Some(64 << 20), None);
+        assert_eq!(
+            (kind, message.as_str()),
+            (ReportKind::Oom, "out of memory: used 64 MiB of its limit of 64 MiB")
+        );
+        let (kind, message) = report(Outcome::Exited(137), None, None);
+        assert_eq!(kind, ReportKind::Oom);
+        assert!(message.contains("had no more; one of its processes was killed"), "{message}");
+        assert_eq!(report(Outcome::Signalled(9), None, Some(StopCause::Timeout)).0, ReportKind::TimedOut);
+        assert_eq!((mebibytes(1_500_000), mebibytes(0)), ("1.4 MiB".to_owned(), "0.0 MiB".to_owned()));
     }
 
     #[test]

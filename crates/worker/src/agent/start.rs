@@ -13,6 +13,7 @@ use super::calls::Calls;
 use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::HeldJobs;
+use super::isolation;
 use super::joining;
 use super::pace::Pace;
 use super::preparation::Preparations;
@@ -25,7 +26,7 @@ use crate::data_dir::{DataDir, make_own_directory};
 use crate::environment::JobEnvironment;
 use crate::error::WorkerError;
 use crate::executor::{self, KeeperOptions};
-use crate::keeper::{Adopted, ToKeeper, output_directory, result_directory};
+use crate::keeper::{Adopted, Isolation, ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
 use crate::secret_keys;
 
@@ -58,14 +59,17 @@ pub async fn run(
     make_folders(directory.path())?;
     let joined = joining::admitted(client, &config, &directory, &worker_id, &mut shutdown).await?;
     let Some(client) = joined else { return Ok(ExitSummary::default()) };
-    let keeper = keeper_options(&config, &directory, &client, &worker_id);
+    let isolation = isolation::choose(&config, directory.path())?;
+    let keeper = keeper_options(&config, &directory, &client, &worker_id, isolation);
     let (executor, adopted) = match &keeper {
         Some(options) => executor::connect(options).await?,
         None => (executor::fake(), Vec::new()),
     };
+    isolation::check(&config, executor.isolation)?;
     let mut rounds = Rounds::new(&config);
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
     let mut identity = registration::request(&config, &worker_id);
+    identity.isolation = Some(executor.isolation.as_str().to_owned()).filter(|_| keeper.is_some());
     identity.sealing_keys = secret_keys::announced(&secret_keys);
     identity.ports = rounds.register();
     if registration::first(&client, &identity, &config, &mut shutdown).await? && adopted.is_empty() {
@@ -133,6 +137,7 @@ fn keeper_options(
     directory: &DataDir,
     client: &Client,
     worker_id: &str,
+    isolation: Isolation,
 ) -> Option<KeeperOptions> {
     if config.executor == ExecutorKind::Fake {
         return None;
@@ -150,6 +155,7 @@ fn keeper_options(
         umask: config.job_umask,
         env: environment.shared(&config.pass_env),
         linger: config.timing.keeper_linger,
+        isolation,
     })
 }
 

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::{Executor, ExecutorEvent};
-use crate::keeper::{End, FromKeeper, Outcome, ToKeeper};
+use crate::keeper::{End, FromKeeper, IsolationForm, Outcome, ToKeeper};
 
 /// How many commands are answered together.
 const BATCH: usize = 1024;
@@ -21,7 +21,7 @@ pub(crate) fn fake() -> Executor {
             }
         }
     });
-    Executor { commands, events, names_files: true, hands_secrets: true }
+    Executor { commands, events, names_files: true, hands_secrets: true, isolation: IsolationForm::None }
 }
 
 fn done(command: ToKeeper) -> Option<FromKeeper> {

@@ -10,7 +10,7 @@ use std::io;
 use tokio::sync::mpsc;
 
 use crate::attempt_files::AttemptFiles;
-use crate::keeper::{FromKeeper, ToKeeper};
+use crate::keeper::{FromKeeper, IsolationForm, ToKeeper};
 
 pub(crate) use fake::fake;
 pub(crate) use process::{KeeperOptions, connect};
@@ -32,6 +32,8 @@ pub(crate) struct Executor {
     names_files: bool,
     /// It hands secrets to processes.
     pub(crate) hands_secrets: bool,
+    /// How it isolates attempts.
+    pub(crate) isolation: IsolationForm,
 }
 
 impl Executor {

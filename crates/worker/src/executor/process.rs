@@ -19,7 +19,8 @@ use super::{Executor, ExecutorEvent};
 use crate::attempt_files;
 use crate::error::WorkerError;
 use crate::keeper::{
-    self, Adopted, FromKeeper, KEEPER_ARGUMENT, MAX_FRAME_BYTES, ToKeeper, decode_frame, encode_frame,
+    self, Adopted, FromKeeper, Isolation, KEEPER_ARGUMENT, MAX_FRAME_BYTES, ToKeeper, decode_frame,
+    encode_frame,
 };
 use crate::{orphans, secret_files};
 
@@ -41,6 +42,7 @@ pub(crate) struct KeeperOptions {
     pub(crate) umask: Option<u32>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) linger: Duration,
+    pub(crate) isolation: Isolation,
 }
 
 /// Finds or starts the keeper; also returns the jobs that it already has.
@@ -48,7 +50,11 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
     if let Ok(stream) = keeper::connect(&options.directory)
         && let Ok(greeted) = greet(stream, options).await
     {
-        return Ok(greeted);
+        if suits(&greeted, options) {
+            return Ok(greeted);
+        }
+        // Nothing is lost with it.
+        greeted.0.send(ToKeeper::Shutdown);
     }
     if !keeper::end_former(&options.directory).await {
         tracing::error!("the keeper that was here before cannot be ended");
@@ -57,9 +63,23 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
     if orphans > 0 {
         tracing::warn!(count = orphans, "killed processes of jobs whose keeper is gone");
     }
+    let grouped = keeper::remove_recorded(&options.directory);
+    if grouped > 0 {
+        tracing::warn!(count = grouped, "killed processes in control groups whose keeper is gone");
+    }
     remove_leftovers(&options.directory);
     let stream = start(options)?;
     greet(stream, options).await.map_err(|cause| WorkerError::KeeperGreeting { cause })
+}
+
+/// Whether a keeper from before can go on. One that isolates attempts in another way than this worker was told to goes,
+/// as soon as it has no jobs.
+fn suits((executor, jobs): &(Executor, Vec<Adopted>), options: &KeeperOptions) -> bool {
+    let (is, wanted) = (executor.isolation, options.isolation.form);
+    if is != wanted && !jobs.is_empty() {
+        tracing::warn!(%is, %wanted, jobs = jobs.len(), "the keeper from before still has jobs: isolation stays as it was");
+    }
+    is == wanted || !jobs.is_empty()
 }
 
 /// Output that nobody will ask for: its jobs were lost with the keeper.
@@ -119,12 +139,14 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         umask: options.umask,
         env: options.env.clone(),
         linger_ms: options.linger.as_millis() as u64,
+        isolation: options.isolation.clone(),
     };
     writer.write_all(&encode_frame(&[hello])?).await?;
     let mut buffer = Vec::new();
     let answer = tokio::time::timeout(GREETING_TIMEOUT, read_frame(&mut reader, &mut buffer)).await;
     let mut messages = answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.into_iter();
-    let Some(FromKeeper::Welcome { pid, jobs, names_files, hands_secrets }) = messages.next() else {
+    let Some(FromKeeper::Welcome { pid, jobs, names_files, hands_secrets, isolation }) = messages.next()
+    else {
         return Err(io::Error::other("the first message is not a greeting"));
     };
     tracing::debug!(pid, jobs = jobs.len(), "connected to the keeper");
@@ -137,7 +159,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     }
     tokio::spawn(read(reader, incoming));
     tokio::spawn(write(writer, outgoing));
-    Ok((Executor { commands, events, names_files, hands_secrets }, jobs))
+    Ok((Executor { commands, events, names_files, hands_secrets, isolation }, jobs))
 }
 
 async fn read_frame(reader: &mut OwnedReadHalf, buffer: &mut Vec<u8>) -> io::Result<Vec<FromKeeper>> {

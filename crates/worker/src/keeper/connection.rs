@@ -108,6 +108,7 @@ fn next_messages(table: &Table, connection: u64) -> Option<(Vec<FromKeeper>, boo
 mod tests {
     use serde_json::json;
 
+    use super::super::Isolation;
     use super::super::message::{Key, Phase, StartSpec};
     use super::*;
 
@@ -132,7 +133,8 @@ mod tests {
         table.apply(2, vec![ToKeeper::Withdraw { key }]);
         assert!(!table.lock().outbox.is_empty(), "there is something to say, and nobody to listen");
 
-        let hello = ToKeeper::Hello { slots: 1, env: Vec::new(), linger_ms: 0, umask: None };
+        let isolation = Isolation::default();
+        let hello = ToKeeper::Hello { slots: 1, env: Vec::new(), linger_ms: 0, umask: None, isolation };
         agent.write_all(&encode_frame(&[hello]).unwrap()).unwrap();
         let mut length = [0; 4];
         agent.read_exact(&mut length).unwrap();

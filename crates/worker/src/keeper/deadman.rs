@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::cgroups;
 use super::clock::{boottime_ns, ms};
 use super::guard::Guarded;
 use super::job_directory::remove_empty_directories;
+use super::memory_watch;
 use super::message::{Key, StopCause};
 use super::outputs::remove_empty;
 use super::signals;
@@ -40,6 +42,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path, guarded: &Guarded) {
         if signals::terminate_requested() && state.agent.is_none() {
             stop_everything(&mut state);
         }
+        memory_watch::enforce(&mut state);
         enforce_timeouts(&mut state, now);
         enforce_fence(&mut state, now);
         carry_on_stops(&mut state, now);
@@ -56,6 +59,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path, guarded: &Guarded) {
         state = table.timer.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
     }
     end_processes(table, state);
+    cgroups::remove_recorded(directory);
     remove_empty(directory);
     remove_empty_directories(&checkpoint_directory(directory));
     // Nothing is left to do about a socket that cannot be removed; the next keeper replaces it.
@@ -154,6 +158,9 @@ fn next_deadline(state: &State, now: u64) -> Option<Duration> {
             }
         }
     }
+    if memory_watch::is_needed(state) {
+        consider(now.saturating_add(memory_watch::ROUND.as_nanos() as u64));
+    }
     if state.agent.is_none() {
         consider(state.agent_gone_at_ns.saturating_add(ms(state.linger_ms)).max(now + ms(100)));
     }
@@ -176,6 +183,7 @@ mod tests {
             env: Vec::new(),
             unset: Vec::new(),
             secrets: Vec::new(),
+            limits: super::super::Limits::default(),
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 60_000,
@@ -250,8 +258,15 @@ mod tests {
         let mut spec = spec(&Key { job_id: "job".into(), lease: 1 });
         spec.argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
         let (base_env, result) = (std::env::vars().collect::<Vec<_>>(), Path::new("/dev/null"));
-        let around =
-            Surroundings { base_env: &base_env, handles, result, hostfile: None, secrets: &[], mark: None };
+        let around = Surroundings {
+            base_env: &base_env,
+            handles,
+            result,
+            hostfile: None,
+            secrets: &[],
+            mark: None,
+            group: None,
+        };
         let pid = launch::spawn(&spec, &around).unwrap();
         let mut line = [0; 3];
         reader.read_exact(&mut line).unwrap();

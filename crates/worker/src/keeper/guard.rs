@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use nix::sys::prctl;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, getppid};
 
+use super::cgroups;
 use super::clock::boottime_ns;
 use super::process_tree::ProcessTree;
 use super::signals::{self, ProcessHandle};
@@ -68,7 +70,7 @@ impl FenceMirror {
 }
 
 /// Becomes two processes. Call it while there is one thread.
-pub(super) fn split() -> io::Result<Side> {
+pub(super) fn split(directory: &Path) -> io::Result<Side> {
     let fence = common_number()?;
     let guard = getpid();
     prctl::set_child_subreaper(true)?;
@@ -83,7 +85,7 @@ pub(super) fn split() -> io::Result<Side> {
             // The agent must see the keeper's end of their connection close with the keeper.
             dup2_stdin(File::open("/dev/null")?)?;
             prctl::set_name(c"muster-guard")?;
-            Ok(Side::Guard(watch(child, fence)))
+            Ok(Side::Guard(watch(child, fence, directory)))
         }
     }
 }
@@ -104,7 +106,7 @@ fn common_number() -> io::Result<&'static AtomicU64> {
     Ok(unsafe { &*page.cast::<AtomicU64>() })
 }
 
-fn watch(keeper: Pid, fence: &AtomicU64) -> ExitCode {
+fn watch(keeper: Pid, fence: &AtomicU64, directory: &Path) -> ExitCode {
     let handle = ProcessHandle::open(keeper.as_raw());
     let mut judged = 0;
     let code = loop {
@@ -124,12 +126,12 @@ fn watch(keeper: Pid, fence: &AtomicU64) -> ExitCode {
         }
         handle.wait(ROUND);
     };
-    end_everything();
+    end_everything(directory);
     code
 }
 
 /// Whatever is below this process was started by jobs.
-fn end_everything() {
+fn end_everything(directory: &Path) {
     let mut pause = FIRST_PAUSE;
     loop {
         match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG) {
@@ -137,6 +139,7 @@ fn end_everything() {
             Err(nix::errno::Errno::ECHILD) => return,
             Ok(_) | Err(_) => continue,
         }
+        cgroups::kill_recorded(directory);
         let own = getpid().as_raw();
         ProcessTree::read().descendants(own).into_iter().for_each(|process| process.signal(libc::SIGKILL));
         std::thread::sleep(pause);

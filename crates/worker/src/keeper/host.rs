@@ -11,10 +11,8 @@ use std::sync::Arc;
 use super::clock::boottime_ns;
 use super::guard::{self, Guarded, Side};
 use super::outputs::OutputNames;
-use super::stragglers::Stragglers;
 use super::table::Table;
-use super::{connection, deadman, former, signals, socket};
-use crate::attempt_files::AttemptFiles;
+use super::{cgroups, connection, deadman, former, signals, socket};
 use crate::{privacy, secret_files};
 
 /// The first argument that makes a program a keeper; the second is the data directory.
@@ -54,9 +52,10 @@ fn run(directory: OsString) -> io::Result<ExitCode> {
     privacy::hide();
     // Both hold it, so that it is free when both are gone.
     let _lock = former::lock(&directory)?;
-    match guard::split()? {
+    match guard::split(&directory)? {
         Side::Guard(code) => {
             // The keeper may have been killed, and nothing of its jobs is alive.
+            cgroups::remove_recorded(&directory);
             secret_files::remove_all(&directory);
             Ok(code)
         }
@@ -69,7 +68,7 @@ fn keep(directory: &Path, guarded: &Guarded) -> io::Result<()> {
     nix::sys::prctl::set_name(former::KEEPER_NAME)?;
     let first = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let listener = socket::listen(directory)?;
-    let table = Arc::new(Table::new(Stragglers::new(directory), AttemptFiles::new(directory)));
+    let table = Arc::new(Table::new(directory));
     {
         let mut state = table.lock();
         state.linger_ms = FIRST_LINGER_MS;

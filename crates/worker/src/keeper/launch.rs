@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use super::cgroups::Entrance;
 use super::hostfile::{self, Hostfile};
 use super::mark::Mark;
 use super::message::StartSpec;
@@ -36,6 +37,7 @@ pub(super) struct Surroundings<'a> {
     /// The variables of secrets, each with a value or the path of a file.
     pub(super) secrets: &'a [(String, SecretValue)],
     pub(super) mark: Option<Mark>,
+    pub(super) group: Option<Entrance<'a>>,
 }
 
 /// Starts the process in a session of its own and returns its number, or says in words why there is none.
@@ -60,6 +62,7 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
             around.handles.stderr.as_fd(),
         ],
         mark: around.mark,
+        group: around.group,
     };
     spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
 }

@@ -94,6 +94,7 @@ mod tests {
             hostfile: None,
             unset: Vec::new(),
             secrets: Vec::new(),
+            limits: super::super::Limits::default(),
             note: String::new(),
         };
         let table = Table::default();

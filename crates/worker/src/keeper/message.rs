@@ -11,6 +11,7 @@ use std::sync::Arc;
 use muster_protocol::{SignalScope, Usage};
 use serde::{Deserialize, Serialize};
 
+use super::cgroups::{Isolation, IsolationForm, Limits};
 use super::secret_grant::SecretGrant;
 use super::stopping::Words;
 
@@ -43,6 +44,9 @@ pub struct StartSpec {
     /// Opened secrets. They stay in memory: the keeper writes them to no disk and tells nobody but the process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretGrant>,
+    /// What the attempt may use.
+    #[serde(default, skip_serializing_if = "Limits::are_none")]
+    pub limits: Limits,
     /// The text of the file that the process finds under `MUSTER_HOSTFILE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostfile: Option<String>,
@@ -149,6 +153,9 @@ pub enum ToKeeper {
         /// The umask of jobs; the keeper's own when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         umask: Option<u32>,
+        /// Where attempts get their groups; an older agent says nothing.
+        #[serde(default)]
+        isolation: Isolation,
     },
     Start(Box<StartSpec>),
     /// Stops a job in whatever state it is: the polite signal now, the kill after the grace.
@@ -227,7 +234,9 @@ pub struct End {
 /// How much memory an attempt may have and how much it had when it was killed for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutOfMemory {
-    pub limit_bytes: u64,
+    /// Absent where the memory of the machine, or of the worker's own group, was too small for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
     pub peak_bytes: u64,
 }
 
@@ -295,6 +304,9 @@ pub enum FromKeeper {
         /// It hands secrets to processes.
         #[serde(default)]
         hands_secrets: bool,
+        /// How it isolates attempts; keepers of older versions do not.
+        #[serde(default)]
+        isolation: IsolationForm,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

@@ -8,8 +8,10 @@
 //! Threads, no async: one thread per slot spawns and waits, which is the fastest way to run short
 //! processes. [`table`](self) holds the one lock around what is known of the jobs.
 
+mod cgroups;
 mod children;
 mod clock;
+mod clone_into;
 mod connection;
 mod deadman;
 mod former;
@@ -22,6 +24,7 @@ mod leavings;
 mod mark;
 mod masked_output;
 mod masking;
+mod memory_watch;
 mod message;
 mod notice_file;
 mod outputs;
@@ -37,6 +40,8 @@ mod stopping;
 mod stragglers;
 mod table;
 
+pub(crate) use cgroups::remove_recorded;
+pub use cgroups::{Choice, CpuLimit, Isolation, IsolationForm, IsolationMode, Limits, Tree, choose};
 pub use clock::boottime_ns;
 pub(crate) use former::end_former;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};

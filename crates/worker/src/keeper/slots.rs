@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use muster_protocol::{SignalScope, Usage};
 
+use super::cgroups::{Isolation, Measured, SlotGroup};
 use super::clock::boottime_ns;
 use super::hostfile::Hostfile;
 use super::launch::{self, Surroundings};
 use super::leavings;
-use super::message::{End, Files, Outcome, StartSpec};
+use super::message::{End, OutOfMemory, Outcome, StartSpec};
 use super::outputs::{OutputNames, SlotOutputs};
 use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
@@ -35,6 +36,7 @@ struct SlotFiles {
     result: SlotResult,
     hostfile: Option<Hostfile>,
     secrets: HandedSecrets,
+    group: Option<SlotGroup>,
 }
 
 /// How an attempt ended, and what it used if there was one.
@@ -42,18 +44,29 @@ struct SlotFiles {
 struct Reaped {
     outcome: Outcome,
     usage: Option<Usage>,
+    out_of_memory: Option<OutOfMemory>,
 }
 
 impl Reaped {
     fn unstarted(reason: String) -> Self {
-        Self { outcome: Outcome::NotStarted(reason), usage: None }
+        Self { outcome: Outcome::NotStarted(reason), usage: None, out_of_memory: None }
+    }
+
+    /// Adds what the group of the attempt has counted.
+    fn with(self, measured: &Measured, spec: &StartSpec) -> Self {
+        let ended_well = matches!(self.outcome, Outcome::Exited(0));
+        let out_of_memory = (measured.was_out_of_memory && !ended_well).then_some(OutOfMemory {
+            limit_bytes: spec.limits.memory_bytes,
+            peak_bytes: measured.peak_bytes,
+        });
+        Self { usage: self.usage.map(|waited| measured.improve(waited)), out_of_memory, ..self }
     }
 }
 
 /// Adds threads while there is more queued than idle threads can take, up to the number of slots.
 pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<()> {
     loop {
-        {
+        let number = {
             let mut state = table.lock();
             let wanted = state.queue.len() as u64 > u64::from(state.idle_threads);
             if !wanted || state.threads >= state.slots {
@@ -62,12 +75,14 @@ pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<(
             state.threads += 1;
             // Counted as idle at once, so that the next turn of this loop sees it.
             state.idle_threads += 1;
-        }
+            state.threads_made += 1;
+            state.threads_made
+        };
         let (shared, names) = (Arc::clone(table), Arc::clone(names));
         let spawned = std::thread::Builder::new()
             .name("slot".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || serve(&shared, &names));
+            .spawn(move || serve(&shared, &names, number));
         if let Err(error) = spawned {
             let mut state = table.lock();
             state.threads -= 1;
@@ -77,17 +92,39 @@ pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<(
     }
 }
 
-fn serve(table: &Table, names: &OutputNames) {
+impl SlotFiles {
+    /// Gets the group of the slot ready for an attempt, where attempts have groups.
+    fn enclose(
+        &mut self,
+        spec: &StartSpec,
+        isolation: Option<&Arc<Isolation>>,
+        number: u32,
+    ) -> Result<(), String> {
+        let Some(isolation) = isolation else {
+            self.group = None;
+            return Ok(());
+        };
+        let group = match self.group.take().filter(|group| group.is_of(isolation)) {
+            Some(group) => group,
+            None => SlotGroup::make(isolation, number)
+                .map_err(|error| format!("there is no control group for the attempt: {error}"))?,
+        };
+        self.group.insert(group).begin(&spec.limits)
+    }
+}
+
+fn serve(table: &Table, names: &OutputNames, number: u32) {
     let mut slot = SlotFiles::default();
-    while let Some((spec, base_env)) = take(table) {
+    while let Some(Taken { spec, base_env, isolation }) = take(table) {
         let begun = Instant::now();
         let directory = table.directories.prepare(&spec.paths.checkpoint_dir);
         let spawned = directory
             .as_ref()
             .map_err(Clone::clone)
-            .and_then(|_| prepare(table, &spec, &base_env, &mut slot, names));
-        let (Reaped { outcome, usage }, announced) = match spawned {
-            Ok(origin) => run(table, &origin, slot.outputs.paths()),
+            .and_then(|_| slot.enclose(&spec, isolation.as_ref(), number))
+            .and_then(|()| prepare(table, &spec, &base_env, &mut slot, names));
+        let (Reaped { outcome, usage, out_of_memory }, announced) = match spawned {
+            Ok(origin) => run(table, &origin, &spec, &slot),
             Err(reason) => (Reaped::unstarted(reason), false),
         };
         slot.hostfile = None;
@@ -118,13 +155,18 @@ fn serve(table: &Table, names: &OutputNames) {
         }
         let (finished, run_us) = (left.finished, elapsed_us(begun));
         let end = End { finished, stdout_bytes, stderr_bytes, files, complaint, run_us, ..End::of(outcome) };
-        let end = End { usage, ..end };
+        let end = End { usage, out_of_memory, ..end };
         table.ended(&spec.key, end);
         table.lock().idle_threads += 1;
     }
 }
 
-type Taken = (Box<StartSpec>, Arc<Vec<(String, String)>>);
+/// What a slot has taken from the table.
+struct Taken {
+    spec: Box<StartSpec>,
+    base_env: Arc<Vec<(String, String)>>,
+    isolation: Option<Arc<Isolation>>,
+}
 
 /// Waits for a job. `None` ends the slot: there are fewer slots than there were.
 fn take(table: &Table) -> Option<Taken> {
@@ -137,7 +179,8 @@ fn take(table: &Table) -> Option<Taken> {
         }
         if let Some(spec) = state.next_start(boottime_ns()) {
             state.idle_threads -= 1;
-            return Some((spec, Arc::clone(&state.base_env)));
+            let (base_env, isolation) = (Arc::clone(&state.base_env), state.isolation.clone());
+            return Some(Taken { spec, base_env, isolation });
         }
         state = table.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
     }
@@ -157,19 +200,27 @@ fn prepare(
     let (result, hostfile) = (slot.result.prepare(names)?, slot.hostfile.as_ref());
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
     let secrets = slot.secrets.variables();
-    let pid = launch::spawn(spec, &Surroundings { base_env, handles, result, hostfile, secrets, mark })?;
+    let group = slot.group.as_ref().map(SlotGroup::entrance);
+    let around = Surroundings { base_env, handles, result, hostfile, secrets, mark, group };
+    let pid = launch::spawn(spec, &around)?;
     Ok(Origin::new(spec.key.clone(), pid, mark, since_ns))
 }
 
 /// Waits for the end of a process and of everything that it has started. Also says whether the agent has heard of
 /// the start.
-fn run(table: &Table, origin: &Origin, files: Files) -> (Reaped, bool) {
-    table.started(&origin.key, origin.leader.unsigned_abs(), files);
+fn run(table: &Table, origin: &Origin, spec: &StartSpec, slot: &SlotFiles) -> (Reaped, bool) {
+    table.started(&origin.key, origin.leader.unsigned_abs(), slot.outputs.paths());
     launch::wait_for_end(origin.leader.unsigned_abs());
     await_the_others(table, origin);
-    let ended = table.reap(&origin.key, origin.leader.unsigned_abs(), || reap(origin.leader));
+    let (mut reaped, announced) =
+        table.reap(&origin.key, origin.leader.unsigned_abs(), || reap(origin.leader));
+    if let Some(group) = &slot.group {
+        table.stragglers.end_group(origin, group);
+        reaped = reaped.with(&group.measured(), spec);
+    }
+    // Without a group, or where one has left it, what is left is found by its marks.
     table.stragglers.end(origin, || table.other_leaders(origin));
-    ended
+    (reaped, announced)
 }
 
 /// Those that were told to stop have their time to the end, even if the leader took less: a shell dies of a signal
@@ -190,7 +241,9 @@ fn await_the_others(table: &Table, origin: &Origin) {
 
 fn reap(leader: i32) -> Reaped {
     match rusage::collect(leader) {
-        Ok((status, usage)) => Reaped { outcome: outcome(ExitStatus::from_raw(status)), usage: Some(usage) },
+        Ok((status, usage)) => {
+            Reaped { outcome: outcome(ExitStatus::from_raw(status)), usage: Some(usage), out_of_memory: None }
+        }
         Err(error) => Reaped::unstarted(format!("the end of the process was missed: {error}")),
     }
 }

@@ -5,12 +5,15 @@
 //! signal there is, twice, for each process. Here it is known which signals the keeper handles.
 //!
 //! Guarantees: the program starts with default dispositions, no blocked signal and no descriptor but the three it
-//! is given; in a session of its own; marked; and it is killed when the thread that made it ends.
+//! is given; in a session and, where there are any, a control group of its own; marked; and it is killed when the
+//! thread that made it ends.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -18,6 +21,8 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
+use super::cgroups::Entrance;
+use super::clone_into::{self, Stack, clone_into};
 use super::mark::Mark;
 use super::signals;
 
@@ -37,7 +42,11 @@ pub(super) struct Plan<'a> {
     /// None of them is one of the first three descriptors.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) mark: Option<Mark>,
+    pub(super) group: Option<Entrance<'a>>,
 }
+
+/// This kernel does not make processes inside of groups: they go there themselves.
+static MUST_JOIN: AtomicBool = AtomicBool::new(false);
 
 /// What the new process reads, and where it says why there is no program. Plain values: it may not allocate.
 #[repr(C)]
@@ -48,11 +57,19 @@ struct Orders {
     directory: *const c_char,
     stdio: [c_int; 3],
     limit: Option<libc::rlimit>,
+    /// The files by which it goes into its groups.
+    join: *const c_int,
+    join_count: usize,
     failed: c_int,
+    /// What failed was to go into a group.
+    outside: bool,
 }
 
 /// Starts the program and returns the number of its process.
 pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
+    let into = plan.group.and_then(|group| group.into).filter(|_| !MUST_JOIN.load(Ordering::Relaxed));
+    let join: &[File] = plan.group.filter(|_| into.is_none()).map_or(&[], |group| group.join);
+    let join: Vec<c_int> = join.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     let (argv, env) = (pointers(plan.argv), pointers(plan.env));
     let mut orders = Orders {
         program: plan.program.as_ptr(),
@@ -61,7 +78,10 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         directory: plan.directory.as_ptr(),
         stdio: plan.stdio.map(|fd| fd.as_raw_fd()),
         limit: plan.mark.map(Mark::as_limit),
+        join: join.as_ptr(),
+        join_count: join.len(),
         failed: 0,
+        outside: false,
     };
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     let top = stack.as_mut_ptr().wrapping_add(STACK_BYTES);
@@ -70,17 +90,34 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let given: *mut c_void = (&raw mut orders).cast();
     #[expect(
         unsafe_code,
         reason = "no safe wrapper makes a process that shares memory until it has its program"
     )]
     // SAFETY: this thread stands still until the other process has its program or has ended, so that stack and orders
     // outlive its use of them. The function it runs keeps to what is allowed there.
-    let pid = unsafe { libc::clone(become_program, top.cast(), flags, (&raw mut orders).cast()) };
-    let refused = io::Error::last_os_error();
+    let made = unsafe {
+        match into {
+            Some(group) => {
+                let stack = Stack { top, bytes: STACK_BYTES - 2 * STACK_ALIGNMENT };
+                clone_into(group.as_raw_fd(), stack, become_program, given)
+            }
+            None => match libc::clone(become_program, top.cast(), flags, given) {
+                pid if pid > 0 => Ok(pid),
+                _ => Err(io::Error::last_os_error()),
+            },
+        }
+    };
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
     drop(stack);
-    let Ok(number) = u32::try_from(pid) else { return Err(refused) };
+    let pid = match made {
+        Err(error) if into.is_some() && clone_into::is_unknown(&error) => {
+            MUST_JOIN.store(true, Ordering::Relaxed);
+            return spawn(plan);
+        }
+        made => made?,
+    };
     #[expect(
         unsafe_code,
         reason = "the value was written by another process, which the compiler does not see"
@@ -88,10 +125,14 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     // SAFETY: the place is ours and initialised; the other process no longer has it.
     let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
     if failed == 0 {
-        return Ok(number);
+        return Ok(pid.unsigned_abs());
     }
     while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
-    Err(io::Error::from_raw_os_error(failed))
+    let error = io::Error::from_raw_os_error(failed);
+    if orders.outside {
+        return Err(io::Error::other(format!("its control group does not take it: {error}")));
+    }
+    Err(error)
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -108,6 +149,13 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
         signals::restore_in_child();
         libc::setsid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        for index in 0..(*orders).join_count {
+            if libc::write(*(*orders).join.add(index), c"0".as_ptr().cast(), 1) < 0 {
+                (*orders).failed = Errno::last_raw();
+                (*orders).outside = true;
+                libc::_exit(127);
+            }
+        }
         if let Some(limit) = &(*orders).limit {
             libc::setrlimit(libc::RLIMIT_RTTIME, limit);
         }

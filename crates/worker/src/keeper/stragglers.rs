@@ -15,6 +15,7 @@ use nix::libc;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
+use super::cgroups::SlotGroup;
 use super::children::Children;
 use super::mark::{Mark, Marks};
 use super::message::Key;
@@ -104,6 +105,33 @@ impl Stragglers {
             }
             std::thread::sleep(pause);
             pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
+    /// Ends everything in the group of an attempt whose leader has ended and was collected.
+    pub(super) fn end_group(&self, origin: &Origin, group: &SlotGroup) {
+        let (begun, mut pause, mut killed) = (Instant::now(), FIRST_PAUSE, false);
+        while !group.is_empty() {
+            if begun.elapsed() > PATIENCE {
+                eprintln!("keeper: processes in the group of {} do not die", origin.key);
+                return;
+            }
+            group.kill(killed);
+            killed = true;
+            self.collect_orphans();
+            if group.is_empty() {
+                return;
+            }
+            std::thread::sleep(pause);
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
+    /// Collects the orphans that have ended.
+    fn collect_orphans(&self) {
+        let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        for pid in self.children.list() {
+            collected(pid);
         }
     }
 

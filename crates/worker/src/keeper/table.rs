@@ -6,23 +6,25 @@
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use muster_protocol::SignalScope;
 use nix::sys::stat::Mode;
 
+use super::cgroups::{self, Isolation, IsolationForm};
 use super::clock::{boottime_ns, ms};
 use super::deadman::polite_at;
 use super::guard::FenceMirror;
 use super::job_directory::JobDirectories;
 use super::message::{
-    Adopted, AttemptPaths, End, Files, FromKeeper, Key, Outcome, Phase, StartSpec, StopManner, StopSpec,
-    ToKeeper,
+    Adopted, AttemptPaths, End, Files, FromKeeper, Key, OutOfMemory, Outcome, Phase, StartSpec, StopManner,
+    StopSpec, ToKeeper,
 };
 use super::stopping::{Stop, StopWith, Words};
 use super::stragglers::{Origin, Stragglers};
-use super::{notice_file, signals};
+use super::{memory_watch, notice_file, signals};
 use crate::attempt_files::AttemptFiles;
 
 /// The one lock, the three things that threads wait for, and what has locks of its own: the directories of jobs and
@@ -60,9 +62,15 @@ pub(super) struct State {
     pub(super) slots: u32,
     pub(super) threads: u32,
     pub(super) idle_threads: u32,
+    /// Numbers the slots; no number is used twice.
+    pub(super) threads_made: u32,
     pub(super) fence: Option<Fence>,
     /// Where the guard sees the fence.
     pub(super) mirror: FenceMirror,
+    /// Where attempts get their groups, if they get any.
+    pub(super) isolation: Option<Arc<Isolation>>,
+    /// Where the groups are written down.
+    directory: PathBuf,
     /// Names the files of attempts.
     files: AttemptFiles,
     pub(super) linger_ms: u64,
@@ -106,6 +114,9 @@ pub(super) struct Entry {
     pub(super) lease_ms: Option<u64>,
     stop_signal: Option<i32>,
     timeout_ms: Option<u64>,
+    pub(super) memory_limit: Option<u64>,
+    /// It was killed for what it held; groups tell that themselves.
+    pub(super) out_of_memory: Option<OutOfMemory>,
     manner: StopManner,
     paths: AttemptPaths,
     pub(super) stop: Option<Stop>,
@@ -128,8 +139,10 @@ pub(super) enum Life {
 }
 
 impl Table {
-    pub(super) fn new(stragglers: Stragglers, files: AttemptFiles) -> Self {
-        let state = Mutex::new(State { files, ..State::default() });
+    /// Of the keeper of a data directory.
+    pub(super) fn new(directory: &Path) -> Self {
+        let (stragglers, files) = (Stragglers::new(directory), AttemptFiles::new(directory));
+        let state = Mutex::new(State { files, directory: directory.to_owned(), ..State::default() });
         Self { state, stragglers, ..Self::default() }
     }
 
@@ -178,7 +191,9 @@ impl Table {
             stop.enforce(pid, now_ns);
         }
         let stop_due_ns = entry.stop.as_ref().and_then(Stop::due_ns);
-        if until_ns.into_iter().chain(stop_due_ns).any(|due| due < timer_due_ns) {
+        let is_watched = entry.memory_limit.is_some() && state.isolation.is_none();
+        let watch_ns = is_watched.then(|| now_ns + memory_watch::ROUND.as_nanos() as u64);
+        if until_ns.into_iter().chain(stop_due_ns).chain(watch_ns).any(|due| due < timer_due_ns) {
             self.timer.notify_one();
         }
         state.outbox.push(FromKeeper::Started { key: key.clone(), pid, files });
@@ -241,6 +256,7 @@ impl Table {
         let mut state = self.lock();
         if let Some(entry) = state.jobs.get(key) {
             end.told(entry.stop.as_ref());
+            end.out_of_memory = end.out_of_memory.or(entry.out_of_memory);
         }
         state.end(key, end);
         self.outbox.notify_one();
@@ -253,18 +269,20 @@ impl Table {
 impl State {
     fn apply(&mut self, message: ToKeeper) {
         match message {
-            ToKeeper::Hello { slots, env, linger_ms, umask } => {
+            ToKeeper::Hello { slots, env, linger_ms, umask, isolation } => {
                 // Jobs inherit it. Files of the keeper itself name their mode.
                 umask.map(Mode::from_bits_truncate).map(nix::sys::stat::umask);
                 self.slots = slots.max(1);
                 self.base_env = Arc::new(env);
                 self.linger_ms = linger_ms;
                 (self.greeted, self.held_back) = (true, 0);
+                self.isolate(isolation);
                 self.outbox = vec![FromKeeper::Welcome {
                     pid: std::process::id(),
                     jobs: self.adopted(),
                     names_files: true,
                     hands_secrets: true,
+                    isolation: self.isolation.as_ref().map_or(IsolationForm::None, |own| own.form),
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -295,6 +313,19 @@ impl State {
         }
     }
 
+    /// Takes over how attempts are isolated. The places of the groups stay as they are for the life of the keeper.
+    fn isolate(&mut self, wanted: Isolation) {
+        let wanted = wanted.of_keeper(std::process::id());
+        let differs = |own: &Arc<Isolation>| own.form != wanted.form || own.trees != wanted.trees;
+        if wanted.form == IsolationForm::None || self.isolation.as_ref().is_some_and(differs) {
+            return;
+        }
+        match cgroups::record(&self.directory, &wanted) {
+            Ok(()) => self.isolation = Some(Arc::new(wanted)),
+            Err(error) => eprintln!("keeper: the control groups cannot be written down: {error}"),
+        }
+    }
+
     fn enqueue(&mut self, mut spec: Box<StartSpec>) {
         let key = spec.key.clone();
         self.files.address(&mut spec);
@@ -306,6 +337,8 @@ impl State {
                 lease_ms,
                 stop_signal: spec.stop_signal,
                 timeout_ms: spec.timeout_ms,
+                memory_limit: spec.limits.memory_bytes,
+                out_of_memory: None,
                 manner: spec.manner,
                 paths: spec.paths.clone(),
                 stop: None,
@@ -470,6 +503,7 @@ mod tests {
             env,
             unset: Vec::new(),
             secrets: Vec::new(),
+            limits: super::super::Limits::default(),
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 1_000,
