@@ -9,6 +9,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+/// The age, since 1970, that the keeper gives to its directories.
+const UNTOUCHED: Duration = Duration::from_secs(1);
+
 /// Removes directories that no attempt has used for so long. Returns how many there were.
 pub(crate) fn sweep(folder: &Path, keep: Duration, in_use: &HashSet<String>, now: SystemTime) -> usize {
     let mut removed = 0;
@@ -27,10 +30,12 @@ pub(crate) fn sweep(folder: &Path, keep: Duration, in_use: &HashSet<String>, now
     removed
 }
 
-/// An age that cannot be told is no age.
+/// An age that cannot be told is no age. A time just after 1970 marks a directory of the keeper that nobody has changed: it is
+/// empty, and may just have become the one of a job.
 fn is_older(path: &Path, keep: Duration, now: SystemTime) -> bool {
     let modified = fs::symlink_metadata(path).and_then(|entry| entry.modified());
-    modified.is_ok_and(|modified| now.duration_since(modified).is_ok_and(|age| age > keep))
+    let is_old = |modified: SystemTime| now.duration_since(modified).is_ok_and(|age| age > keep);
+    modified.is_ok_and(|modified| modified > SystemTime::UNIX_EPOCH + UNTOUCHED && is_old(modified))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

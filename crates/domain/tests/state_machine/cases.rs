@@ -81,6 +81,7 @@ fn reports(job: &Job) -> Vec<Case> {
         ReportKind::Done,
         ReportKind::Failed,
         ReportKind::TimedOut,
+        ReportKind::OutOfMemory,
         ReportKind::Released,
         ReportKind::Preempted,
         ReportKind::Finished,

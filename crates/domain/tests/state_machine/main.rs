@@ -187,6 +187,7 @@ fn any_trigger() -> impl Strategy<Value = Trigger> {
         Just(ReportKind::Done),
         Just(ReportKind::Failed),
         Just(ReportKind::TimedOut),
+        Just(ReportKind::OutOfMemory),
         Just(ReportKind::Released),
         Just(ReportKind::Preempted),
         Just(ReportKind::Finished),

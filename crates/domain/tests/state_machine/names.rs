@@ -56,6 +56,7 @@ named!(REPORTS, report_name, ReportKind, {
     Done => "`done`",
     Failed => "`failed`",
     TimedOut => "`timed out`",
+    OutOfMemory => "`oom`",
     Released => "`released`",
     Preempted => "`preempted`",
     Finished => "`finished`",
@@ -130,6 +131,7 @@ const fn end_note(reason: &EndReason) -> &'static str {
         EndReason::Attempt { .. }
         | EndReason::WorkerLost { .. }
         | EndReason::Timeout
+        | EndReason::OutOfMemory { .. }
         | EndReason::Deadline
         | EndReason::Gang { .. }
         | EndReason::Cancelled { .. } => "",

@@ -66,8 +66,15 @@ fn a_job_that_takes_more_memory_than_it_asked_for_ends_as_out_of_memory() {
     // Only a child was killed, and the program went on.
     let id = scheduler.submit(&format!("( {HUNGRY} ); exit 3"), &limited);
     let report = scheduler.report_of(&id);
-    assert_eq!((report.kind, report.exit_code), (ReportKind::Oom, Some(3)));
-    assert!(report.message.unwrap().contains("one of its processes was killed"));
+    let said = report.message.unwrap();
+    match report.exit_code {
+        Some(code) => {
+            assert_eq!((report.kind, code), (ReportKind::Oom, 3));
+            assert!(said.contains("one of its processes was killed"), "{said}");
+        }
+        // The second form ends all of the job.
+        None => assert_eq!((report.kind, report.signal), (ReportKind::Oom, Some(9)), "{said}"),
+    }
     // The next attempt in the same slot has its own limit and its own figures.
     let report = scheduler.report_of(&scheduler.submit("exit 4", &limited));
     assert_eq!((report.kind, report.exit_code), (ReportKind::Failed, Some(4)));
@@ -114,8 +121,10 @@ fn cores_are_shared_where_the_worker_says_so() {
             .find(|file| file.exists());
         file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default().trim().to_owned()
     };
-    eventually("its share is written", || ["512", "50"].contains(&read("cpu.shares").as_str()).then_some(()));
-    assert_eq!(read("cpu.cfs_quota_us"), "-1");
+    eventually("its share is written", || {
+        (read("cpu.shares") == "512" || read("cpu.weight") == "50").then_some(())
+    });
+    assert!(read("cpu.cfs_quota_us") == "-1" || read("cpu.max").starts_with("max"));
     scheduler.stop(&id, 0);
     scheduler.report_of(&id);
 }
@@ -151,7 +160,8 @@ fn a_job_that_forks_without_end_is_held_and_leaves_nobody() {
     let left = fs::read_to_string(place.join("slot-1.0/cgroup.procs")).unwrap();
     assert_eq!(left, "", "nothing is left when the end is reported");
     assert_eq!(number("pids.max"), 60, "the next job may have processes again");
-    assert_eq!(scheduler.report_of(&scheduler.submit("true | true", &json!({}))).kind, ReportKind::Done);
+    let report = scheduler.report_of(&scheduler.submit("true | true", &json!({})));
+    assert_eq!(report.kind, ReportKind::Done, "{report:?}");
 }
 
 #[test]
@@ -206,7 +216,7 @@ fn a_worker_without_isolation_says_so_and_one_that_needs_it_does_not_start() {
 fn without_groups_memory_is_watched() {
     let scheduler = Scheduler::start();
     let _worker = Worker::start(&scheduler, &["--workers=2", "--isolation=none"]);
-    let hungry = "exec python3 -c 'x = b\"x\" * 200000000; import time; time.sleep(300)'";
+    let hungry = "python3 -c 'x = b\"x\" * 200000000; import time; time.sleep(300)'";
     let id = scheduler.submit(&format!("setsid {hungry} & wait"), &json!({"resources": {"memory_mb": 64}}));
     let report = scheduler.report_of(&id);
     assert_eq!(report.kind, ReportKind::Oom);

@@ -27,7 +27,10 @@ pub(super) fn choose(config: &WorkerConfig, data_dir: &Path) -> Result<Isolation
                 isolation = %form, why, "jobs are not held to their limits by the kernel; memory is watched"
             );
         }
-        _ => tracing::info!(isolation = %form, why, "jobs run in control groups"),
+        IsolationForm::None => tracing::info!(isolation = %form, "jobs are not isolated, as was asked for"),
+        IsolationForm::CgroupV1 | IsolationForm::CgroupV2 => {
+            tracing::info!(isolation = %form, why, "jobs run in control groups")
+        }
     }
     Ok(Isolation { cpu_limit: config.cpu_limit, max_processes: config.max_processes, ..isolation })
 }

@@ -133,6 +133,9 @@ impl Stragglers {
         for pid in self.children.list() {
             collected(pid);
         }
+        // What a process has started as its own sister is a child of the thread that started the process: this one.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::__WNOTHREAD;
+        while matches!(waitid(Id::All, flags), Ok(status) if status != WaitStatus::StillAlive) {}
     }
 
     /// Kills what there is, and says whether there was anything: it may have started more in the meantime.

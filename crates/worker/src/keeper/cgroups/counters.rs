@@ -12,8 +12,6 @@ pub(super) enum Counters {
         peak: Option<Kept>,
         memory: Option<Kept>,
         oom: Option<Kept>,
-        /// How many processes and threads there are, those included that only wait to be collected.
-        alive: Option<Kept>,
     },
     Second {
         cpu: Option<Kept>,
@@ -21,7 +19,6 @@ pub(super) enum Counters {
         memory: Option<Kept>,
         oom: Option<Kept>,
         io: Option<Kept>,
-        events: Option<Kept>,
     },
 }
 
@@ -50,7 +47,6 @@ impl Counters {
             peak: Kept::open_both(&place("memory").join("memory.max_usage_in_bytes")),
             memory: open("memory", "memory.usage_in_bytes"),
             oom: open("memory", "memory.oom_control"),
-            alive: open("pids", "pids.current"),
         }
     }
 
@@ -62,7 +58,6 @@ impl Counters {
             memory: open("memory.current"),
             oom: open("memory.events"),
             io: open("io.stat"),
-            events: open("cgroup.events"),
         }
     }
 
@@ -70,14 +65,14 @@ impl Counters {
         let number = |file: &Option<Kept>| file.as_ref().and_then(Kept::number);
         let field = |file: &Option<Kept>, name: &str| file.as_ref()?.field(name);
         match self {
-            Self::First { cpu, peak, memory, oom, .. } => Count {
+            Self::First { cpu, peak, memory, oom } => Count {
                 cpu_us: number(cpu).map(|ns| ns / 1_000),
                 peak_bytes: number(peak),
                 memory_bytes: number(memory),
                 oom_kills: field(oom, "oom_kill").unwrap_or(0),
                 ..Count::default()
             },
-            Self::Second { cpu, peak, memory, oom, io, .. } => {
+            Self::Second { cpu, peak, memory, oom, io } => {
                 let cpu = |name: &str| field(cpu, name);
                 let io = io.as_ref().and_then(|io| io.with_text(|text| Some(transferred(text))));
                 Count {
@@ -98,16 +93,6 @@ impl Counters {
         match self {
             Self::First { peak, .. } => peak.as_ref().is_some_and(|peak| peak.put("0")),
             Self::Second { peak, .. } => peak.as_ref().is_some_and(|peak| peak.put("reset")),
-        }
-    }
-
-    /// Whether it is certain that nobody is in the group.
-    pub(super) fn is_empty(&self) -> bool {
-        match self {
-            Self::First { alive, .. } => alive.as_ref().is_some_and(|alive| alive.number() == Some(0)),
-            Self::Second { events, .. } => {
-                events.as_ref().is_some_and(|events| events.field("populated") == Some(0))
-            }
         }
     }
 }
@@ -137,12 +122,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("cpu.stat"), "usage_usec 5\nuser_usec 3\nsystem_usec 2\n").unwrap();
         std::fs::write(root.path().join("memory.events"), "oom 2\noom_kill 1\n").unwrap();
-        std::fs::write(root.path().join("cgroup.events"), "populated 0\nfrozen 0\n").unwrap();
         let counters = Counters::second(root.path());
         let count = counters.read();
         assert_eq!((count.cpu_us, count.system_us, count.oom_kills), (Some(5), Some(2), 1));
         assert_eq!((count.peak_bytes, count.read_bytes), (None, None));
-        assert!(counters.is_empty() && !counters.reset_peak());
-        assert!(!Counters::first(|_| root.path().to_owned()).is_empty(), "nothing is known");
+        assert!(!counters.reset_peak());
     }
 }

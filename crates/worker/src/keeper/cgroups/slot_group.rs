@@ -3,6 +3,7 @@
 //! Making a group costs more than many a short job; so it is made once, and its limits are written only when they
 //! differ from those of the attempt before. One that cannot be used as it is, is made anew.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use muster_protocol::Usage;
 
 use super::counters::{Count, Counters};
-use super::files::{named, processes, write};
+use super::files::{Kept, named, processes, write};
 use super::leftovers::{kill_listed, kill_tree};
 use super::{CpuLimit, Isolation, IsolationForm, Limits, Tree};
 
@@ -59,6 +60,8 @@ pub(in super::super) struct SlotGroup {
 struct Made {
     places: Vec<Tree>,
     counters: Counters,
+    /// How many processes and threads there are.
+    tasks: Option<Kept>,
     into: Option<File>,
     /// In the order of the places.
     join: Vec<File>,
@@ -67,6 +70,9 @@ struct Made {
     /// What is written to the files of the group.
     set: Limits,
     is_used: bool,
+    /// All of it was killed at once. Kernels from 6.14 on, and older ones with that change, then kill at once whatever is
+    /// made inside of the group from outside.
+    is_spent: Cell<bool>,
     /// The peak is that of the attempt under way alone.
     peak_is_own: bool,
     before: Count,
@@ -86,6 +92,9 @@ impl SlotGroup {
     /// Gets the group ready for an attempt.
     pub(in super::super) fn begin(&mut self, limits: &Limits) -> Result<(), String> {
         let said = |error: io::Error| format!("the control group of the attempt cannot be set up: {error}");
+        if self.made.is_spent.get() {
+            self.renew().map_err(said)?;
+        }
         let exact = limits.memory_bytes.is_none() || !self.made.is_used;
         if self.made.limit(limits, self.isolation.cpu_limit).is_err() {
             // What attempts before it left in memory can keep a limit from being set.
@@ -116,14 +125,19 @@ impl SlotGroup {
         Entrance { into: made.into.as_ref(), join: &made.join[..count] }
     }
 
-    /// Whether nobody is alive in the group.
+    /// Whether nobody is in the group, those included that have ended and wait to be collected: they count against what
+    /// the next attempt may have.
     pub(in super::super) fn is_empty(&self) -> bool {
-        self.made.counters.is_empty() || processes(self.made.file("pids", "").as_path()).is_empty()
+        match self.made.tasks.as_ref().and_then(Kept::number) {
+            Some(tasks) => tasks == 0,
+            None => processes(&self.made.file("pids", "")).is_empty(),
+        }
     }
 
     /// Kills, once, everything that is in the group. `again` when that was done before: what starts new processes
     /// faster than they are killed may start no more.
     pub(in super::super) fn kill(&self, again: bool) {
+        self.made.is_spent.set(self.isolation.form == IsolationForm::CgroupV2);
         for place in &self.made.places {
             if again || self.isolation.form == IsolationForm::CgroupV2 {
                 kill_tree(&place.path);
@@ -202,6 +216,7 @@ impl Made {
             places.iter().find(has).map(|place| place.path.clone()).unwrap_or_default()
         };
         let counters = if is_second { Counters::second(&place("memory")) } else { Counters::first(place) };
+        let tasks = Kept::open(&place("pids").join("pids.current"));
         let into = places.first().filter(|_| is_second).map(|place| File::open(&place.path)).transpose()?;
         let open = |place: &Tree| {
             // A process that has one thread is moved by the older file without the kernel waiting for all others.
@@ -214,11 +229,13 @@ impl Made {
         let made = Self {
             places,
             counters,
+            tasks,
             into,
             join,
             join_plain,
             set,
             is_used: false,
+            is_spent: Cell::new(false),
             peak_is_own: false,
             before,
         };
