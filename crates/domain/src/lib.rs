@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod amounts;
+pub mod artifact;
 pub mod by;
 pub mod dependency;
 pub mod devices;
@@ -53,6 +54,7 @@ pub use account::{
     Account, AccountChange, Actor, Bearer, Credential, Deed, LoginMethod, OidcSubject, Worthless,
 };
 pub use amounts::{Amounts, Quantity};
+pub use artifact::{Artifact, ArtifactBounds, ArtifactContent, InvalidArtifactName, check_artifact_name};
 pub use by::By;
 pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};
@@ -67,7 +69,8 @@ pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round, Strays};
 pub use kept_room::{Entrant, KeptRoom, PoolAt, Turn, Unit};
 pub use leadership::{Bid, LeaderLease, LeaderTerm, Role};
 pub use lifecycle::{
-    Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, transition,
+    Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, speaks_for,
+    transition,
 };
 pub use output_path::OutputFiles;
 pub use overview::{Idle, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};

@@ -96,6 +96,10 @@ pub enum Rejection {
     SecretVersion { name: String, given: u64, current: u64 },
     #[error("there are {limit} secrets already, which is the most: remove one first")]
     TooManySecrets { limit: usize },
+    #[error("the attempt has {limit} artifacts, which is the most (--artifact-files)")]
+    TooManyArtifacts { limit: u64 },
+    #[error("{who} has {used} bytes of artifacts and may have {limit}: there is no room for {wanted} more")]
+    ArtifactsFull { who: String, used: u64, wanted: u64, limit: u64 },
     #[error("user {name} exists already")]
     AccountExists { name: String },
     #[error("user {name} does not exist")]

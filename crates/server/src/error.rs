@@ -335,6 +335,8 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::TooManyWebhooks { .. } => (S::CONFLICT, "too_many_webhooks", None),
         Rejection::SecretNotFound { .. } => (S::NOT_FOUND, "secret_not_found", None),
         Rejection::SecretVersion { .. } => (S::CONFLICT, "secret_version", Some("version")),
+        Rejection::TooManyArtifacts { .. } => (S::CONFLICT, "too_many_artifacts", None),
+        Rejection::ArtifactsFull { .. } => (S::INSUFFICIENT_STORAGE, "artifacts_full", None),
         Rejection::TooManySecrets { .. } => (S::CONFLICT, "too_many_secrets", None),
         Rejection::BatchRefused { cause } if matches!(**cause, Rejection::KeyReused { .. }) => {
             (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key"))

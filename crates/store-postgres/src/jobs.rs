@@ -316,6 +316,7 @@ impl PostgresTx {
                         told AS (DELETE FROM events WHERE job = ANY($1)), \
                         kept AS (DELETE FROM checkpoints WHERE job = ANY($1)), \
                         parts AS (DELETE FROM checkpoint_parts WHERE job = ANY($1)), \
+                        files AS (DELETE FROM artifacts WHERE job = ANY($1)), \
                         named AS (DELETE FROM ids WHERE id = ANY($2)) \
                    DELETE FROM jobs WHERE seq = ANY($1)";
         self.execute(OPERATION, sql, &[&seqs, &uuids(ids)]).await?;

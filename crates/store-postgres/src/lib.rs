@@ -7,6 +7,7 @@
 //! * `wakes` tells other instances of commits, `leadership` lets one instance at a time run a loop.
 //! * `row` maps rows, `error` maps errors, `encryption` is TLS to the server, `migrations` brings an older database up to date.
 
+mod artifacts;
 mod encryption;
 mod error;
 mod events;

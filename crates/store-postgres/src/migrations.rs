@@ -50,6 +50,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 14, name: "records", sql: include_str!("../migrations/0014_records.sql") },
     Migration { version: 15, name: "events_by", sql: include_str!("../migrations/0015_events_by.sql") },
     Migration { version: 16, name: "usage", sql: include_str!("../migrations/0016_usage.sql") },
+    Migration { version: 17, name: "artifacts", sql: include_str!("../migrations/0017_artifacts.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

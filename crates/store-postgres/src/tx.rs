@@ -1,13 +1,13 @@
 //! The primitives of [`Tx`] on a [`PostgresTx`], grouped by topic in the files beside this.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, RunTimes,
-    SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    Artifact, DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role,
+    RunTimes, SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Apart, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen, Counts, Edge, EventFilter, HeldJob,
-    Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter,
-    Tx, Usage, UsageEntry, WaitingGang,
+    Apart, ArtifactFilter, ArtifactRun, ArtifactsOf, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen,
+    Counts, Edge, EventFilter, HeldJob, Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest,
+    Record, RecordKind, SetCount, SetFilter, Tx, Usage, UsageEntry, WaitingGang,
 };
 
 pub(crate) use crate::scope::Scope;
@@ -414,6 +414,26 @@ impl Tx for PostgresTx {
 
     async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>> {
         self.select_part(name, number).await
+    }
+
+    async fn put_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) -> Done<()> {
+        self.write_artifacts(artifacts, queue, user).await
+    }
+
+    async fn artifacts(&mut self, filter: &ArtifactFilter) -> Done<Vec<Artifact>> {
+        self.select_artifacts(filter).await
+    }
+
+    async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>> {
+        self.select_artifact_runs(job).await
+    }
+
+    async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {
+        self.sum_artifacts(of).await
+    }
+
+    async fn known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>> {
+        self.select_known_blobs(blobs).await
     }
 
     async fn put_instance(&mut self, instance: &Instance) -> Done<()> {

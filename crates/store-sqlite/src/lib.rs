@@ -5,6 +5,7 @@
 //!   primitives; SQL is found nowhere else.
 //! * `row` maps rows, `error` maps errors, `migrations` brings an older file up to date.
 
+mod artifacts;
 mod connection;
 #[cfg(test)]
 mod cost_tests;

@@ -112,6 +112,8 @@ impl Store for SqliteStore {
             | Query::Overview { .. }
             | Query::Usage(_)
             | Query::Ended(_)
+            | Query::Artifacts(_)
+            | Query::KnownBlobs(_)
             | Query::Finished { .. } => &self.lists,
             Query::Job(_)
             | Query::Workers
@@ -131,6 +133,7 @@ impl Store for SqliteStore {
             | Query::DeadLetters(_)
             | Query::Secrets(_)
             | Query::SealingKeys(_)
+            | Query::ArtifactRuns(_)
             | Query::Why { .. }
             | Query::Standings
             | Query::WaitingByUser(_) => &self.reader,

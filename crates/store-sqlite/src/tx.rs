@@ -5,13 +5,13 @@
 use std::collections::HashMap;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, RunTimes,
-    SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    Artifact, DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role,
+    RunTimes, SetId, Shape, ShapeId, Span, Timestamp, Webhook, WebhookId, Worker, WorkerId,
 };
 use muster_store::{
-    Apart, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen, Counts, Edge, EventFilter, HeldJob,
-    Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter,
-    StoreError, Tx, Usage, UsageEntry, WaitingGang,
+    Apart, ArtifactFilter, ArtifactRun, ArtifactsOf, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen,
+    Counts, Edge, EventFilter, HeldJob, Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest,
+    Record, RecordKind, SetCount, SetFilter, StoreError, Tx, Usage, UsageEntry, WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -581,6 +581,26 @@ impl Tx for SqliteTx<'_> {
 
     async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>> {
         self.select_part(name, number)
+    }
+
+    async fn put_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) -> Done<()> {
+        self.write_artifacts(artifacts, queue, user)
+    }
+
+    async fn artifacts(&mut self, filter: &ArtifactFilter) -> Done<Vec<Artifact>> {
+        self.select_artifacts(filter)
+    }
+
+    async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>> {
+        self.select_artifact_runs(job)
+    }
+
+    async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {
+        self.sum_artifacts(of)
+    }
+
+    async fn known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>> {
+        self.select_known_blobs(blobs)
     }
 
     async fn put_instance(&mut self, instance: &Instance) -> Done<()> {

@@ -12,6 +12,7 @@ use muster_domain::{
 use muster_planner::policy::{Allowances, Cause};
 
 use crate::accounts::{AccountCommand, AccountOutcome};
+use crate::artifacts::KeepArtifacts;
 use crate::secrets::{SecretCommand, SecretOutcome};
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
 
@@ -324,6 +325,8 @@ pub enum Command {
     },
     /// Keeps a part of a checkpoint until the checkpoint is saved or another one is.
     PutPart(CheckpointPart),
+    /// An attempt left these; their bytes are in the blob store already.
+    KeepArtifacts(KeepArtifacts),
     /// A scheduler says that it is there, and where; the time is filled in.
     NoteInstance(Instance),
     Cancel {
@@ -543,6 +546,10 @@ pub enum Outcome {
     Secret(Arc<str>),
     /// So many jobs, or empty sets, are gone.
     Removed(u32),
+    /// They are listed. These blobs are named no longer.
+    ArtifactsKept {
+        replaced: Vec<String>,
+    },
     /// What was to be noted is on disk.
     Noted,
     Webhook(WebhookOutcome),

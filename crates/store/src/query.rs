@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use muster_domain::access::Principal;
 use muster_domain::{
-    Account, Amounts, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet,
-    Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, UsageSum, Worker,
-    WorkerId,
+    Account, Amounts, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId,
+    JobSet, Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, UsageSum,
+    Worker, WorkerId,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};
+use crate::artifacts::{ArtifactFilter, ArtifactRun};
 use crate::command::Instance;
 use crate::records::AuditFilter;
 use crate::secrets::WorkerKeys;
@@ -240,6 +241,12 @@ pub enum Query {
         name: Arc<str>,
         number: u32,
     },
+    /// Artifacts of one attempt, by name.
+    Artifacts(ArtifactFilter),
+    /// The attempts of a job that left artifacts, the last first.
+    ArtifactRuns(JobId),
+    /// Those of these blobs that an artifact names.
+    KnownBlobs(Vec<String>),
     /// All schedulers that have ever said that they are there, and not been forgotten since.
     Instances,
     /// Jobs of these workers that were told to stop.
@@ -306,6 +313,9 @@ pub enum Reply {
     /// The jobs, and whether these are all.
     Ended(Vec<Job>, bool),
     Part(Option<Vec<u8>>),
+    Artifacts(Vec<Artifact>),
+    ArtifactRuns(Vec<ArtifactRun>),
+    KnownBlobs(Vec<String>),
     Instances(Vec<Instance>),
     Stops(Vec<Job>),
     States(Vec<Job>),

@@ -8,12 +8,13 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_domain::{
-    Account, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, SealedSecret,
-    Timestamp, WorkerId,
+    Account, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue,
+    SealedSecret, Timestamp, WorkerId,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};
 use crate::applied::{Applied, Wake};
+use crate::artifacts::{ArtifactFilter, ArtifactRun};
 use crate::command::{Answer, Command, Instance};
 use crate::error::StoreError;
 use crate::query::{
@@ -200,6 +201,42 @@ pub trait StoreExt: Store {
             match self.read(Query::Part { name, number }).await? {
                 Reply::Part(bytes) => Ok(bytes),
                 _ => Err(mismatch("part")),
+            }
+        }
+    }
+
+    /// Artifacts of one attempt, by name.
+    fn artifacts(
+        &self,
+        filter: ArtifactFilter,
+    ) -> impl Future<Output = Result<Vec<Artifact>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Artifacts(filter)).await? {
+                Reply::Artifacts(artifacts) => Ok(artifacts),
+                _ => Err(mismatch("artifacts")),
+            }
+        }
+    }
+
+    /// The attempts of a job that left artifacts, the last first.
+    fn artifact_runs(&self, job: JobId) -> impl Future<Output = Result<Vec<ArtifactRun>, StoreError>> + Send {
+        async move {
+            match self.read(Query::ArtifactRuns(job)).await? {
+                Reply::ArtifactRuns(runs) => Ok(runs),
+                _ => Err(mismatch("artifact runs")),
+            }
+        }
+    }
+
+    /// Those of these blobs that an artifact names.
+    fn known_blobs(
+        &self,
+        blobs: Vec<String>,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        async move {
+            match self.read(Query::KnownBlobs(blobs)).await? {
+                Reply::KnownBlobs(known) => Ok(known),
+                _ => Err(mismatch("known blobs")),
             }
         }
     }

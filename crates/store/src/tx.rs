@@ -4,11 +4,12 @@
 //! whatever the size of its batch. None of them decides anything.
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, LeaderLease, Queue,
+    Artifact, DeadLetter, DeliveryId, Event, GangId, Grant, Job, JobId, JobSet, KeptRoom, LeaderLease, Queue,
     QueueName, Role, Rule, RunTimes, SetId, Shape, ShapeId, Span, Timestamp, UsageSum, Webhook, WebhookId,
     Worker, WorkerId,
 };
 
+use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf};
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
@@ -138,7 +139,7 @@ pub trait Tx {
     async fn update_jobs(&mut self, jobs: &[Job]) -> Done<()>;
     /// Writes the spec, the priority, the rank and the shape of jobs which exist and are locked.
     async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()>;
-    /// Removes jobs with all that belongs to them (edges, events, checkpoints).
+    /// Removes jobs with all that belongs to them (edges, events, checkpoints, artifacts).
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()>;
     /// Ids of jobs by idempotency key, as (key, id); unknown keys are left out.
     async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>>;
@@ -375,6 +376,19 @@ pub trait Tx {
     /// Removes all parts of a job but those with this name.
     async fn keep_parts(&mut self, id: JobId, name: &str) -> Done<()>;
     async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>>;
+
+    // Artifacts.
+
+    /// Inserts or replaces, by job, lease and name; their bytes count for this queue and this user.
+    async fn put_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) -> Done<()>;
+    /// Artifacts of one attempt that match, by name.
+    async fn artifacts(&mut self, filter: &ArtifactFilter) -> Done<Vec<Artifact>>;
+    /// The attempts of a job that left artifacts, the last first.
+    async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>>;
+    /// Bytes of all artifacts of a queue or of a user.
+    async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64>;
+    /// Those of these blobs that an artifact names.
+    async fn known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>>;
 
     // Schedulers.
 

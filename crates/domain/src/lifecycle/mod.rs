@@ -238,6 +238,16 @@ fn decide(job: &mut Job, trigger: &Trigger, now: Timestamp) -> Outcome {
     }
 }
 
+/// Whether the caller holds the job: what it says changes nothing about the phase.
+pub fn speaks_for(job: &Job, caller: &Caller) -> Result<(), Rejection> {
+    match authority::authority(job, caller, None)? {
+        authority::Authority::Proven => Ok(()),
+        authority::Authority::Anonymous | authority::Authority::Repeats => {
+            Err(Rejection::AnonymousAfterLoss { current: job.lease })
+        }
+    }
+}
+
 /// Ends the job; who ran it last stays known.
 fn end(job: &mut Job, phase: Phase) {
     job.ran_on = job.worker().or(job.last_worker.as_ref()).cloned();

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test code that several crates share")]
 
 pub mod accounts;
+pub mod artifacts;
 pub mod attribution;
 pub mod band;
 pub mod cancels;
@@ -123,6 +124,11 @@ macro_rules! compliance_suite {
             }
             parts {
                 parts_of_the_last_checkpoint_stay, parts_go_with_their_job, schedulers_know_each_other,
+            }
+            artifacts {
+                artifacts_are_listed_by_attempt_and_name, an_artifact_that_comes_again_replaces_the_first,
+                only_the_holder_of_the_lease_leaves_artifacts, artifacts_keep_within_their_bounds,
+                bytes_count_for_their_queue, artifacts_go_with_their_job,
             }
             times {
                 not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod ageing;
+mod artifacts;
 mod attribution;
 mod claim;
 mod control;
@@ -126,6 +127,7 @@ async fn apply_admitted<T: Tx>(
     control::apply(&mut work, commands, &mut answers).await?;
     sweep::apply(&mut work, commands, &mut answers).await?;
     removal::apply(&mut work, commands, &mut answers).await?;
+    artifacts::apply(&mut work, commands, &mut answers).await?;
     accounts::apply(&mut work, commands, &mut answers).await?;
     settle::dependants(&mut work).await?;
     named::answer_cancels(&work, commands, &mut answers);

@@ -69,6 +69,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Secrets(_)
+            | Command::KeepArtifacts(_)
             | Command::Account(_)
             | Command::Remove(_)
             | Command::Plan(_)

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use muster_domain::{GangId, JobId, ReportKind, Trigger};
 
 use super::work::Work;
+use crate::artifacts::KeepArtifacts;
 use crate::command::{CheckpointPart, Command, Submit};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -36,7 +37,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
             }
             Command::Heartbeat { job, .. }
             | Command::SaveCheckpoint { job, .. }
-            | Command::PutPart(CheckpointPart { job, .. }) => {
+            | Command::PutPart(CheckpointPart { job, .. })
+            | Command::KeepArtifacts(KeepArtifacts { job, .. }) => {
                 alone.insert(*job);
             }
             Command::Hold { job, .. }

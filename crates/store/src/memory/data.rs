@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::artifacts::Kept;
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Phase, Queue, QueueName, Role,
-    Rule, RunTimes, SetId, Shape, ShapeId, Status, Timestamp, UsageSum, Webhook, WebhookId, Worker, WorkerId,
+    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Lease, Phase, Queue, QueueName,
+    Role, Rule, RunTimes, SetId, Shape, ShapeId, Status, Timestamp, UsageSum, Webhook, WebhookId, Worker,
+    WorkerId,
 };
 
 use crate::command::Instance;
@@ -57,6 +59,8 @@ pub(super) struct Data {
     pub(super) leader_leases: BTreeMap<Role, LeaderLease>,
     /// By name and number, with the job that they belong to.
     pub(super) parts: BTreeMap<(String, u32), (JobId, Vec<u8>)>,
+    /// By lease and name.
+    pub(super) artifacts: HashMap<JobId, BTreeMap<(Lease, String), Kept>>,
     pub(super) instances: BTreeMap<String, Instance>,
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.
@@ -108,6 +112,7 @@ impl Data {
         }
         self.children.remove(&id);
         self.checkpoints.remove(&id);
+        self.artifacts.remove(&id);
         self.parts.retain(|_, (job, _)| *job != id);
         for position in self.events_of.remove(&id).unwrap_or_default() {
             self.events.remove(&position);

@@ -3,6 +3,7 @@
 //! It serves tests, simulations and people who want no files. One lock guards the data; verbs run
 //! under it without waiting, so that a transaction is simply a turn.
 
+mod artifacts;
 mod data;
 mod gangs;
 mod log;

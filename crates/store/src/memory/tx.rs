@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use muster_domain::{
-    DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role, Rule,
-    RunTimes, SetId, Shape, ShapeId, Span, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
+    Artifact, DeadLetter, DeliveryId, Event, GangId, Job, JobId, JobSet, LeaderLease, Queue, QueueName, Role,
+    Rule, RunTimes, SetId, Shape, ShapeId, Span, Status, Timestamp, Webhook, WebhookId, Worker, WorkerId,
     WorkerStatus,
 };
 
+use super::artifacts::Kept;
 use super::data::{Data, queue_key};
+use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf};
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
@@ -584,6 +586,32 @@ impl Tx for Data {
 
     async fn part(&mut self, name: &str, number: u32) -> Done<Option<Vec<u8>>> {
         Ok(self.parts.get(&(name.to_owned(), number)).map(|(_, bytes)| bytes.clone()))
+    }
+
+    async fn put_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) -> Done<()> {
+        for artifact in artifacts {
+            let of_job = self.artifacts.entry(artifact.job).or_default();
+            let (queue, user) = (queue.to_owned(), user.to_owned());
+            let kept = Kept { artifact: artifact.clone(), queue, user };
+            of_job.insert((artifact.lease, artifact.name.clone()), kept);
+        }
+        Ok(())
+    }
+
+    async fn artifacts(&mut self, filter: &ArtifactFilter) -> Done<Vec<Artifact>> {
+        Ok(self.select_artifacts(filter))
+    }
+
+    async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>> {
+        Ok(self.select_artifact_runs(job))
+    }
+
+    async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {
+        Ok(self.sum_artifacts(of))
+    }
+
+    async fn known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>> {
+        Ok(self.select_known_blobs(blobs))
     }
 
     async fn put_instance(&mut self, instance: &Instance) -> Done<()> {
