@@ -164,7 +164,10 @@ impl Directory {
         let after = from.unwrap_or_default().to_owned();
         let walk = move || {
             let mut walk = Walk { prefix, after, limit, listing: Listing::default() };
-            walk.enter(&root, "").map(|()| walk.listing)
+            // From the folder that the prefix names: the others need not be looked at.
+            let folder = walk.prefix.rfind('/').map_or(String::new(), |end| walk.prefix[..=end].to_owned());
+            let start = root.join(&folder);
+            walk.enter(&start, &folder).map(|()| walk.listing)
         };
         match tokio::task::spawn_blocking(walk).await {
             Ok(listing) => listing,

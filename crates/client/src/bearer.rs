@@ -5,11 +5,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 
 use crate::error::ClientError;
+use crate::request_body::RequestBody;
 use crate::transport::{Transport, TransportFuture};
 
 pub(crate) struct WithToken {
@@ -33,7 +33,7 @@ impl WithToken {
 }
 
 impl Transport for WithToken {
-    fn send(&self, mut request: Request<Bytes>) -> TransportFuture {
+    fn send(&self, mut request: Request<RequestBody>) -> TransportFuture {
         request.headers_mut().entry(AUTHORIZATION).or_insert_with(|| self.shown.clone());
         self.inner.send(request)
     }

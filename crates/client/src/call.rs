@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::bearer::WithToken;
 use crate::error::ClientError;
 use crate::http_transport::HttpTransport;
+use crate::request_body::{Pieces, RequestBody};
 use crate::transport::{Body, Transport};
 
 /// How long a call that the scheduler answers at once may take.
@@ -30,7 +31,7 @@ pub(crate) struct Call {
     method: Method,
     path: String,
     headers: HeaderMap,
-    body: Bytes,
+    body: RequestBody,
     timeout: Duration,
 }
 
@@ -41,7 +42,7 @@ impl Call {
             method,
             path: path.into(),
             headers: HeaderMap::new(),
-            body: Bytes::new(),
+            body: RequestBody::default(),
             timeout: CALL_TIMEOUT,
         }
     }
@@ -56,8 +57,15 @@ impl Call {
 
     /// Sends bytes as they are.
     pub(crate) fn bytes(mut self, content_type: &'static str, body: Bytes) -> Self {
-        self.body = body;
+        self.body = body.into();
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self
+    }
+
+    /// Sends content piece by piece; it must have this length.
+    pub(crate) fn pieces(mut self, length: u64, pieces: Pieces) -> Self {
+        self.body = RequestBody::pieces(length, pieces);
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         self
     }
 

@@ -94,7 +94,7 @@ impl Client {
     }
 }
 
-fn with_token(call: Call, proof: &Proof) -> Result<Call, ClientError> {
+pub(crate) fn with_token(call: Call, proof: &Proof) -> Result<Call, ClientError> {
     match &proof.token {
         Some(token) => call.checked_header(HEADER_JOB_TOKEN, token),
         None => Ok(call),

@@ -6,10 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -18,6 +17,7 @@ use muster_tls::{Trust, untrusted};
 
 use crate::base_url::BaseUrl;
 use crate::error::ClientError;
+use crate::request_body::RequestBody;
 use crate::transport::{BoxError, Transport, TransportFuture};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,8 +32,8 @@ pub struct HttpTransport {
 }
 
 enum Connections {
-    Plain(Pool<HttpConnector, Full<Bytes>>),
-    Secure(Pool<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    Plain(Pool<HttpConnector, RequestBody>),
+    Secure(Pool<HttpsConnector<HttpConnector>, RequestBody>),
 }
 
 impl fmt::Debug for HttpTransport {
@@ -69,7 +69,7 @@ impl HttpTransport {
 }
 
 impl Transport for HttpTransport {
-    fn send(&self, request: Request<Bytes>) -> TransportFuture {
+    fn send(&self, request: Request<RequestBody>) -> TransportFuture {
         let url = self.base.as_str().to_owned();
         let path = request.uri().to_string();
         let absolute = self.base.join(&path);
@@ -83,7 +83,7 @@ impl Transport for HttpTransport {
         if let Some(value) = self.base.authorization() {
             parts.headers.entry(AUTHORIZATION).or_insert_with(|| value.clone());
         }
-        let request = Request::from_parts(parts, Full::new(body));
+        let request = Request::from_parts(parts, body);
         let answer = match &self.pool {
             Connections::Plain(pool) => pool.request(request),
             Connections::Secure(pool) => pool.request(request),

@@ -7,6 +7,7 @@
 //! One file per resource holds the calls on it.
 
 mod accounts;
+mod artifacts;
 mod base_url;
 mod bearer;
 mod call;
@@ -23,6 +24,7 @@ mod logs;
 mod oidc;
 mod output;
 mod queues;
+mod request_body;
 mod secrets;
 mod service_transport;
 mod sets;
@@ -32,6 +34,7 @@ mod usage;
 mod webhooks;
 mod workers;
 
+pub use artifacts::{ArtifactQuery, ArtifactReader};
 pub use base_url::BaseUrl;
 pub use call::Client;
 pub use checkpoints::{CheckpointReader, Proof};
@@ -45,6 +48,7 @@ pub use log_stream::{LogItem, LogQuery, LogReader, base64};
 pub use logs::{LogAppend, LogChunk, LogTick};
 pub use muster_tls::{Fingerprint, InvalidFingerprint, Trust, Untrusted};
 pub use output::{OutputQuery, OutputReader};
+pub use request_body::{Pieces, RequestBody};
 pub use service_transport::ServiceTransport;
 pub use sets::{PipelineFile, SetPage};
 pub use transport::{Body, BoxError, Transport, TransportFuture};

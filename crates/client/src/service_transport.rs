@@ -4,10 +4,11 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use crate::error::ClientError;
+use crate::request_body::RequestBody;
 use crate::transport::{BoxError, Transport, TransportFuture};
 
 /// The transport to a scheduler in this process, such as a router of the server crate.
@@ -32,17 +33,17 @@ impl<S> ServiceTransport<S> {
 
 impl<S, B> Transport for ServiceTransport<S>
 where
-    S: tower::Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S: tower::Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send,
     S::Error: Into<BoxError>,
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn send(&self, request: Request<Bytes>) -> TransportFuture {
+    fn send(&self, request: Request<RequestBody>) -> TransportFuture {
         let service = self.service.clone();
         let url = self.url.clone();
         Box::pin(async move {
-            match service.oneshot(request.map(Full::new)).await {
+            match service.oneshot(request).await {
                 Ok(response) => Ok(response.map(|body| body.map_err(Into::into).boxed_unsync())),
                 Err(source) => Err(ClientError::Unreachable { url, source: source.into() }),
             }

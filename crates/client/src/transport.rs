@@ -11,6 +11,7 @@ use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 
 use crate::error::ClientError;
+use crate::request_body::RequestBody;
 
 /// Any error that a connection or a service can have.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -26,7 +27,7 @@ pub type TransportFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Cl
 /// Dropping the future before it is ready abandons the request; the scheduler may have acted on it.
 pub trait Transport: Debug + Send + Sync {
     /// Sends one request whose URI is a path with an optional query.
-    fn send(&self, request: Request<Bytes>) -> TransportFuture;
+    fn send(&self, request: Request<RequestBody>) -> TransportFuture;
 
     /// Where the scheduler is, without credentials; for messages and for `MUSTER_URL`.
     fn url(&self) -> &str;

@@ -89,6 +89,10 @@ pub enum Action {
     ReadEvents,
     /// What jobs wrote.
     ReadOutput,
+    /// Files that attempts of jobs left.
+    ReadArtifacts,
+    /// A file behind a signed link.
+    FollowLink,
     ReadCheckpoint,
     SubmitJobs,
     /// Cancel, hold, retry, edit, delete, preempt.
@@ -97,6 +101,8 @@ pub enum Action {
     ClaimJobs,
     /// Say how a claimed job goes or ended, send its output.
     ReportJobs,
+    /// Hand in what an attempt left.
+    SaveArtifacts,
     SaveCheckpoint,
     /// What a running job is told about its own end.
     ReadNotice,
@@ -203,11 +209,14 @@ const fn row(action: Action) -> [Right; COLUMNS] {
         Action::ReadJobs       => [All,   No,       All,    All,  All,      All,   Own,    Own, No, No],
         Action::ReadEvents     => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
         Action::ReadOutput     => [All,   No,       All,    All,  All,      All,   Own,    Own, No, No],
+        Action::ReadArtifacts  => [All,   No,       All,    All,  All,      All,   Own,    Own, No, No],
+        Action::FollowLink     => [All,   All,      All,    All,  All,      All,   All,    All, All, All],
         Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own, No, No],
         Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No,  No, No],
         Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No,  No, No],
         Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No,  No, Own],
         Action::ReportJobs     => [All,   No,       No,     No,   No,       No,    Own,    No,  No, Own],
+        Action::SaveArtifacts  => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
         Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
         Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own, No, No],
         Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
@@ -353,11 +362,14 @@ impl fmt::Display for Action {
             Self::ReadJobs => "read jobs",
             Self::ReadEvents => "read the events of all jobs",
             Self::ReadOutput => "read the output of jobs",
+            Self::ReadArtifacts => "read artifacts of jobs",
+            Self::FollowLink => "follow a signed link",
             Self::ReadCheckpoint => "read checkpoints",
             Self::SubmitJobs => "submit jobs",
             Self::ChangeJobs => "change jobs",
             Self::ClaimJobs => "claim jobs",
             Self::ReportJobs => "report on jobs",
+            Self::SaveArtifacts => "save artifacts",
             Self::SaveCheckpoint => "save checkpoints",
             Self::ReadNotice => "read the notice of a job",
             Self::ReadQueues => "read queues",

@@ -3,18 +3,21 @@
 use super::*;
 
 /// `+` always, `o` with its own only, `a` also where it administrates the queue, `.` never; in the order of [`callers`].
-const EXPECTED: [(Action, &str); 28] = [
+const EXPECTED: [(Action, &str); 31] = [
     (Action::ReadHealth, "+ + + + + + + + + +"),
     (Action::ReadMetrics, "+ . + + + + . . . ."),
     (Action::ReadCluster, "+ . + + + + . . . ."),
     (Action::ReadJobs, "+ . + + + + o o . ."),
     (Action::ReadEvents, "+ . + + + + . . . ."),
     (Action::ReadOutput, "+ . + + + + o o . ."),
+    (Action::ReadArtifacts, "+ . + + + + o o . ."),
+    (Action::FollowLink, "+ + + + + + + + + +"),
     (Action::ReadCheckpoint, "+ . . o + + o o . ."),
     (Action::SubmitJobs, "+ . . + + + . . . ."),
     (Action::ChangeJobs, "+ . . a + + . . . ."),
     (Action::ClaimJobs, "+ . . . . . o . . o"),
     (Action::ReportJobs, "+ . . . . . o . . o"),
+    (Action::SaveArtifacts, "+ . . . . . o o . o"),
     (Action::SaveCheckpoint, "+ . . . . . o o . o"),
     (Action::ReadNotice, "+ . . . . . . o . ."),
     (Action::ReadQueues, "+ . + + + + . . . ."),

@@ -106,6 +106,7 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Audit(args) => commands::audit::run(args, settings).await,
         Command::Webhook(args) => commands::webhook::run(args, settings).await,
         Command::Events(args) => commands::events::run(args, settings).await,
+        Command::Artifacts(args) => commands::artifacts::run(args, settings).await,
         Command::Checkpoint(args) => commands::checkpoint::run(args, settings).await,
         Command::Notice(args) => commands::notice::run(args, settings).await,
         Command::Done => commands::done::run(settings),

@@ -4,6 +4,7 @@
 //! job, `last_heartbeat` on a worker); optional values are left out rather than sent as `null`.
 
 mod accounts;
+mod artifacts;
 mod devices;
 mod events;
 mod gangs;
@@ -27,6 +28,7 @@ pub use accounts::{
     AuditEntry, Credential, Issued, JoinRequest, JoinTokenRequest, LoginRequest, PasswordChange,
     TokenRequest, User, UserRequest, UserUpdate, WhoAmI,
 };
+pub use artifacts::{Artifact, ArtifactKept, ArtifactList, ArtifactUrl};
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
 pub use events::{Event, EventData, EventGap};
 pub use gangs::{

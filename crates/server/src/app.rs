@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::admission::Admission;
 use crate::archive::Archive;
 use crate::batcher::Batcher;
+use crate::blobs::Blobs;
 use crate::config::ServerConfig;
 use crate::dispatcher::Dispatcher;
 use crate::gate::Gate;
@@ -43,6 +44,10 @@ pub(crate) struct App {
     pub(crate) leadership: Leadership,
     pub(crate) journal: Journal,
     pub(crate) logs: Arc<LogStore>,
+    /// Where large results lie.
+    pub(crate) blobs: Blobs,
+    /// Places for artifacts that come through this scheduler.
+    pub(crate) uploads: Arc<Semaphore>,
     pub(crate) webhooks: Sender,
     /// The other schedulers on the same store.
     pub(crate) peers: Peers,

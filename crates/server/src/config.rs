@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use muster_blob::{Place, S3Credentials};
+use muster_domain::ArtifactBounds;
 use muster_domain::access::UserRole;
 use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{DeliveryPolicy, Span};
@@ -176,6 +178,42 @@ pub struct OidcConfig {
     pub scopes: String,
 }
 
+/// Where large results lie, and how much of them is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobConfig {
+    /// `None` for the folder `blobs` of the data directory.
+    pub place: Option<Place>,
+    /// `None` for S3 of AWS.
+    pub endpoint: Option<String>,
+    pub region: String,
+    /// Whether buckets are named in the path of URLs; `None` where an endpoint is named.
+    pub path_style: Option<bool>,
+    pub credentials: Option<S3Credentials>,
+    /// Read instead of `credentials`.
+    pub credentials_file: Option<PathBuf>,
+    /// Bytes of one artifact; `None` sets no bound.
+    pub artifact_limit: Option<u64>,
+    pub bounds: ArtifactBounds,
+    /// How old an object must be that nothing names before it is removed.
+    pub sweep_after: Duration,
+}
+
+impl Default for BlobConfig {
+    fn default() -> Self {
+        Self {
+            place: None,
+            endpoint: None,
+            region: "us-east-1".to_owned(),
+            path_style: None,
+            credentials: None,
+            credentials_file: None,
+            artifact_limit: None,
+            bounds: ArtifactBounds { files: Some(10_000), ..ArtifactBounds::default() },
+            sweep_after: Duration::from_secs(86_400),
+        }
+    }
+}
+
 /// How a scheduler behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -231,6 +269,7 @@ pub struct ServerConfig {
     /// How long open requests may take to finish at shutdown.
     pub drain_timeout: Duration,
     pub webhooks: WebhookConfig,
+    pub blobs: BlobConfig,
     pub access: Access,
     pub tls: TlsConfig,
     /// Authorities beside those of the machine that vouch for other schedulers and for receivers of webhooks.
@@ -281,6 +320,7 @@ impl Default for ServerConfig {
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             webhooks: WebhookConfig::default(),
+            blobs: BlobConfig::default(),
             access: Access::default(),
             tls: TlsConfig::default(),
             ca_file: None,

@@ -38,6 +38,8 @@ pub enum ServerError {
     DataDir { path: PathBuf, source: std::io::Error },
     #[error("cannot use the archive directory {}: {source}", path.display())]
     ArchiveDir { path: PathBuf, source: std::io::Error },
+    #[error("cannot use the blob store (--blob-store): {0}")]
+    BlobStore(#[from] muster_blob::BlobError),
     #[error("cannot set up metrics: {0}")]
     Metrics(#[from] prometheus::Error),
     #[error("cannot read {}: {detail}", path.display())]
@@ -167,6 +169,31 @@ impl ApiError {
 
     pub fn job_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "job_not_found", "job not found")
+    }
+
+    pub fn artifact_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "artifact_not_found", "the job has no artifact of this name")
+    }
+
+    /// It does not tell which.
+    pub fn wrong_link() -> Self {
+        let message = "the link is not valid, or has expired: ask for a new one";
+        Self::new(StatusCode::FORBIDDEN, "wrong_link", message)
+    }
+
+    /// Its bytes are not in the blob store, although it is listed.
+    pub fn artifact_gone() -> Self {
+        Self::new(StatusCode::GONE, "artifact_gone", "the artifact is gone from the blob store")
+    }
+
+    pub fn artifact_too_large(limit: u64) -> Self {
+        let message = format!("an artifact has at most {limit} bytes (--artifact-limit)");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "artifact_too_large", message)
+    }
+
+    /// The store's own words stay in the log: they may name hosts and files.
+    pub fn blobs_unavailable(message: &'static str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "blobs_unavailable", message).retry_in(5)
     }
 
     pub fn worker_not_found() -> Self {

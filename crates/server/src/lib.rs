@@ -7,8 +7,10 @@ pub mod admin;
 mod admission;
 mod app;
 mod archive;
+mod artifacts;
 mod batcher;
 mod bearer;
+mod blobs;
 mod body;
 mod bounds;
 mod callers;
@@ -62,8 +64,8 @@ mod webhooks;
 
 pub use bounds::Bounds;
 pub use config::{
-    Access, LegacyWorkers, Limits, LoopbackUsers, OidcConfig, RoleOfGroup, ServerConfig, TlsConfig,
-    WebhookConfig,
+    Access, BlobConfig, LegacyWorkers, Limits, LoopbackUsers, OidcConfig, RoleOfGroup, ServerConfig,
+    TlsConfig, WebhookConfig,
 };
 pub use error::ServerError;
 pub use file_limit::raise_file_limit;

@@ -19,6 +19,7 @@ use crate::admission::Admission;
 use crate::app::{App, Shared};
 use crate::archive::Archive;
 use crate::batcher::{Batcher, CommitterParts};
+use crate::blobs::Blobs;
 use crate::clock::Clock;
 use crate::config::{Access, ServerConfig, TlsConfig};
 use crate::dispatcher::Dispatcher;
@@ -37,7 +38,7 @@ use crate::peers::Peers;
 use crate::tls::Tls;
 use crate::wake::{self, WakeHub};
 use crate::webhooks::{Reach, Sender};
-use crate::{ids, loops, routes};
+use crate::{artifacts, ids, loops, routes};
 
 /// How long the start waits for the store's clock.
 const TIME_BOUND: Duration = Duration::from_secs(2);
@@ -115,6 +116,8 @@ impl Server {
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
         let logs = open_logs(&config).map_err(data_dir)?;
+        // Boxed: what S3 is asked would make every caller of this large.
+        let blobs = Box::pin(Blobs::open(&config)).await?;
         let tls = Tls::open(&config, addr)?;
         let (url, trust) = (advertised(&config, addr), trust(&config)?);
         let peers = Peers::open(&config.data_dir, url, &trust).map_err(data_dir)?;
@@ -144,6 +147,8 @@ impl Server {
             gate: Gate::new(&known_as(&config), addr, tls.is_some()),
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
+            uploads: Arc::new(Semaphore::new(artifacts::uploads_at_once(&blobs))),
+            blobs,
             webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
             event_readers: Arc::new(Semaphore::new(config.bounds.event_readers)),
             bodies: Arc::new(Semaphore::new(config.bounds.body_memory.min(Semaphore::MAX_PERMITS))),
@@ -323,10 +328,6 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::deliver(&app, stop).await })
     };
-    let probe = {
-        let (app, stop) = (Arc::clone(app), stop());
-        tokio::spawn(async move { loops::probe(&app, stop).await })
-    };
     let keep_time = {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::keep_time(&app, stop).await })
@@ -335,13 +336,31 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { crate::peers::note(&app, stop).await })
     };
-    let mut all =
-        vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, probe, keep_time, note];
+    let mut all = vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, keep_time, note];
+    all.extend(spawn_watchers(app, stages));
     all.extend(app.tls.clone().map(|tls| {
         let stop = stop();
         tokio::spawn(async move { tls.keep_fresh(stop).await })
     }));
     all
+}
+
+/// Those who ask again and again whether what the scheduler needs is in reach, and clear up behind it.
+fn spawn_watchers(app: &Shared, stages: &Stages) -> [JoinHandle<()>; 3] {
+    let stop = || given(stages.loops.subscribe());
+    let probe = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::probe(&app, stop).await })
+    };
+    let watch_blobs = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::watch_blobs(&app, stop).await })
+    };
+    let sweep_blobs = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::sweep_blobs(&app, stop).await })
+    };
+    [probe, watch_blobs, sweep_blobs]
 }
 
 impl RunningServer {

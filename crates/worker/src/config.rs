@@ -112,6 +112,8 @@ pub struct Timing {
     pub hand_back: Duration,
     /// How long a keeper without agent and jobs lives.
     pub keeper_linger: Duration,
+    /// How long a scheduler that does not take the artifacts of an attempt is asked again.
+    pub artifacts: Duration,
     /// How long the directory of a job's checkpoints is kept after its last use.
     pub checkpoint_dirs: Duration,
 }
@@ -128,6 +130,7 @@ impl Default for Timing {
             log_flush: Duration::from_secs(10),
             hand_back: Duration::from_millis(500),
             keeper_linger: Duration::from_secs(10),
+            artifacts: Duration::from_secs(120),
             checkpoint_dirs: Duration::from_secs(7 * 24 * 3600),
         }
     }

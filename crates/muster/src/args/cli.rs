@@ -6,10 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_client::Fingerprint;
 
 use super::{
-    AddArgs, AuditArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs, EventsArgs,
-    GangListArgs, JoinTokenArgs, LoginArgs, LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs, QueueArgs,
-    ReferenceArgs, ReportArgs, RetryArgs, RunArgs, SecretArgs, SetListArgs, ShowArgs, SimArgs, SubmitArgs,
-    TokenArgs, TopArgs, UpArgs, UsageArgs, UserArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
+    AddArgs, ArtifactArgs, AuditArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs,
+    EventsArgs, GangListArgs, JoinTokenArgs, LoginArgs, LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs,
+    QueueArgs, ReferenceArgs, ReportArgs, RetryArgs, RunArgs, SecretArgs, SetListArgs, ShowArgs, SimArgs,
+    SubmitArgs, TokenArgs, TopArgs, UpArgs, UsageArgs, UserArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs,
+    WorkerArgs,
 };
 use crate::environment;
 
@@ -100,6 +101,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Print the output of a job, or of all tasks of a gang
     Logs(LogsArgs),
+    /// List and download the files that jobs left
+    Artifacts(ArtifactArgs),
     /// Wait until jobs, gangs, pipelines or arrays have ended
     Wait(WaitArgs),
     /// Cancel jobs, with those that depend on them

@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 43] = [
+pub(super) const EXPLANATIONS: [Explanation; 44] = [
     explain(
         "login",
         "Asks for the password and keeps the session that the scheduler gives, for 24 hours
@@ -280,6 +280,13 @@ that none is missing. The stream goes on through restarts of the scheduler.",
         "  muster events job-3f0c1a2b
   muster events --follow                 everything, as it happens
   muster events --follow --json | jq -c 'select(.type == \"failed\")'",
+    ),
+    explain(
+        "artifacts",
+        "Whatever a job puts into the directory $MUSTER_ARTIFACTS is kept when the attempt
+has ended, also a failed one: plain files in any folders below it. Files that
+could not be kept are listed with the reason.",
+        "",
     ),
     explain(
         "checkpoint",

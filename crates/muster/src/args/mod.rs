@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod amounts;
+mod artifact;
 mod cli;
 mod conditions;
 mod control;
@@ -26,6 +27,7 @@ pub(crate) use access::{
     AuditArgs, JoinTokenAction, JoinTokenArgs, LoginArgs, TokenAction, TokenArgs, UserAction, UserArgs,
     UserCreateArgs, UserSetArgs,
 };
+pub(crate) use artifact::{ArtifactAction, ArtifactArgs};
 pub(crate) use cli::{Cli, ColorChoice, Command, GlobalArgs};
 pub(crate) use conditions::ConditionArgs;
 pub(crate) use control::{

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Run jobs", &["run", "submit", "add", "wait"]),
     (
         "Look at jobs",
-        &["ls", "show", "logs", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],
+        &["ls", "show", "logs", "artifacts", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],
     ),
     ("Change jobs", &["cancel", "retry", "hold", "release", "preempt", "edit", "delete"]),
     (

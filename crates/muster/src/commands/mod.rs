@@ -1,6 +1,7 @@
 //! One file per verb. Each takes its arguments and the settings, and returns the exit code.
 
 pub(crate) mod array;
+pub(crate) mod artifacts;
 pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod checkpoint;

@@ -1,7 +1,7 @@
 //! `muster show`: a job, a gang, a pipeline or an array.
 
 use jiff::Timestamp;
-use muster_client::{Client, JobFilter};
+use muster_client::{ArtifactQuery, Client, JobFilter};
 use muster_protocol::{Event, Job, JobSet, JobStatus, Pipeline};
 use serde::Serialize;
 
@@ -9,7 +9,9 @@ use crate::args::ShowArgs;
 use crate::exit;
 use crate::follow::all_events;
 use crate::job_reference::named;
-use crate::output::{GangDocument, array_details, gang_details, job_details, json, pipeline_tree, timeline};
+use crate::output::{
+    GangDocument, array_details, artifact_summary, gang_details, job_details, json, pipeline_tree, timeline,
+};
 use crate::set_reference::{Named, resolve_any};
 use crate::settings::Settings;
 
@@ -44,6 +46,12 @@ async fn show_job(client: &Client, id: &str, settings: &Settings) -> anyhow::Res
         return Ok(());
     }
     screen.line(&job_details(&job, Timestamp::now(), screen))?;
+    if job.lease > 0 {
+        let left = named(client.artifacts(id, &ArtifactQuery::default()).await, id, client)?;
+        if left.files + left.missing > 0 {
+            screen.line(&format!("{:<12}{}", "artifacts:", artifact_summary(&left)))?;
+        }
+    }
     if !events.is_empty() {
         screen.line(&format!("\n{}", timeline(&events, screen)))?;
     }

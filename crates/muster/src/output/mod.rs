@@ -1,6 +1,7 @@
 //! What people and programs see. Data goes to standard output, everything else to standard error.
 
 mod access;
+mod artifacts;
 mod columns;
 mod details;
 mod gangs;
@@ -24,6 +25,7 @@ mod webhooks;
 pub(crate) mod worker_details;
 
 pub(crate) use access::{audit_line, credentials, users};
+pub(crate) use artifacts::{artifact_summary, artifacts};
 pub(crate) use columns::{JobTable, sort};
 pub(crate) use details::job_details;
 pub(crate) use gangs::{GangDocument, gang_details, gang_ended, gang_list};

@@ -2,6 +2,8 @@
 //! refuses it when the role was taken over.
 
 mod backoff;
+mod blob_sweep;
+mod blob_watch;
 mod leadership;
 mod log_retention;
 mod planner;
@@ -11,6 +13,8 @@ mod retention;
 pub(crate) mod store_time;
 mod webhooks;
 
+pub(crate) use blob_sweep::run as sweep_blobs;
+pub(crate) use blob_watch::run as watch_blobs;
 pub(crate) use leadership::run as lead;
 pub(crate) use log_retention::run as retain_logs;
 pub(crate) use planner::run as plan;

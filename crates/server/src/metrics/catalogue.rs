@@ -11,6 +11,7 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, Result,
 };
 
+use super::blobs::BlobMetrics;
 use super::bounds::BoundMetrics;
 use super::gangs::GangMetrics;
 use super::queues::QueueMetrics;
@@ -34,6 +35,7 @@ pub(crate) struct Metrics {
     traffic: TrafficMetrics,
     pub(super) gauges: StoreGauges,
     pub(crate) bounds: BoundMetrics,
+    pub(crate) blobs: BlobMetrics,
     pub(crate) webhooks: WebhookMetrics,
     gangs: GangMetrics,
     pub(super) queues: QueueMetrics,
@@ -289,6 +291,7 @@ impl Metrics {
                 "Pending jobs that no registered worker could ever run.",
             )?,
             bounds: BoundMetrics::new(r)?,
+            blobs: BlobMetrics::new(r)?,
             webhooks: WebhookMetrics::new(r, &store_registry)?,
             gangs: GangMetrics::new(r)?,
             queues: QueueMetrics::new(&store_registry)?,

@@ -2,6 +2,7 @@
 //!
 //! Guarantee: a counter moves only after the change it counts is on disk, and once.
 
+mod blobs;
 mod bounds;
 mod catalogue;
 mod gangs;

@@ -180,7 +180,7 @@ pub(super) fn form(pairs: &[(&str, &str)]) -> String {
 }
 
 /// Percent-encoding of everything but letters, digits and `-._~`.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     use std::fmt::Write as _;
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

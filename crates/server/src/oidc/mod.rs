@@ -15,7 +15,7 @@ mod signatures;
 
 pub(crate) use claims::Person;
 pub(crate) use error::{OidcError, repeated};
-pub(crate) use exchange::is_safe;
+pub(crate) use exchange::{escaped, is_safe};
 pub(crate) use id_token::MAX_SUBJECT;
 pub(crate) use provider::{Progress, Provider};
 pub(crate) use sealed::{Begun, CALLBACK, Carried, Device, LASTS, carried, cookie, local_path};

@@ -7,9 +7,10 @@ use http::StatusCode;
 use muster_domain::Edit;
 use muster_domain::limits::MAX_ATTEMPTS;
 use muster_protocol::{Job, JobEdit};
-use muster_store::{Command, Outcome};
+use muster_store::{Command, Outcome, StoreExt as _};
 
 use crate::app::{App, Shared};
+use crate::artifacts;
 use crate::body::read_body;
 use crate::conditions;
 use crate::error::ApiError;
@@ -125,9 +126,13 @@ pub(crate) async fn delete_job(
     JobPath(job): JobPath,
     call: Call,
 ) -> Result<Response, ApiError> {
+    let left_artifacts = !app.store.artifact_runs(job).await?.is_empty();
     let command = call.attributed(Command::Delete { job });
     let Outcome::Deleted = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };
+    if left_artifacts {
+        artifacts::remove_all(&app, job).await;
+    }
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -1,6 +1,8 @@
 //! The HTTP API, one file for each resource. The table of routes is in `table`, its document in `openapi`.
 
 mod arrays;
+mod artifact_links;
+mod artifacts;
 mod auth;
 mod batch;
 mod bulk;

@@ -21,9 +21,9 @@ use super::claim::ClaimAnswer;
 use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
-    arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
-    explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary,
-    sync, system, usage, users, webhooks, workers,
+    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
+    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
+    reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -78,6 +78,11 @@ use super::{
         reports::report_preempted,
         checkpoint::save_checkpoint,
         checkpoint::get_checkpoint,
+        artifacts::list_artifacts,
+        artifacts::get_artifact,
+        artifacts::put_artifact,
+        artifact_links::make_link,
+        artifact_links::follow_link,
         cancel::cancel_job,
         events::job_events,
         events::stream_events,

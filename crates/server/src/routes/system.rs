@@ -54,11 +54,17 @@ pub(crate) async fn healthz() -> Response {
 )]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Response {
     match obstacle(&app).await {
-        None => with_type(TEXT, StatusCode::OK, Body::from("ok\n")),
+        None => with_type(TEXT, StatusCode::OK, Body::from(format!("ok\n{}", remarks(&app)))),
         Some(why) => {
             with_type(TEXT, StatusCode::SERVICE_UNAVAILABLE, Body::from(format!("not ready: {why}\n")))
         }
     }
+}
+
+/// What is wrong although the scheduler does its work: jobs run without the blob store, and all schedulers share it.
+fn remarks(app: &App) -> String {
+    let outage = app.blobs.outage();
+    outage.map_or_else(String::new, |why| format!("the blob store is out of reach: {why}\n"))
 }
 
 /// What keeps this instance from its work.
@@ -102,6 +108,7 @@ fn space_in(directory: &Path) -> Option<u64> {
 )]
 pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
     let free = app.bodies.available_permits();
+    app.metrics.blobs.set(&app.blobs);
     app.metrics.bounds.body_bytes.set(app.config.bounds.body_memory.saturating_sub(free) as i64);
     let text = app.metrics.scrape(app.store.as_ref(), app.config.readiness_timeout).await;
     with_type("text/plain; version=0.0.4; charset=utf-8", StatusCode::OK, Body::from(text))

@@ -5,10 +5,11 @@
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use muster_domain::access::Action::{
-    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, Join, ManageAccounts,
-    ManageKeys, ManageTokens, ReadAudit, ReadCheckpoint, ReadCluster, ReadEvents, ReadHealth, ReadJobs,
-    ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, RemoveQueues,
-    ReportJobs, SaveCheckpoint, SubmitJobs, UseAccount,
+    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, FollowLink, Join,
+    ManageAccounts, ManageKeys, ManageTokens, ReadArtifacts, ReadAudit, ReadCheckpoint, ReadCluster,
+    ReadEvents, ReadHealth, ReadJobs, ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets,
+    ReadWebhooks, ReadWorkers, RemoveQueues, ReportJobs, SaveArtifacts, SaveCheckpoint, SubmitJobs,
+    UseAccount,
 };
 
 use crate::app::Shared;
@@ -17,9 +18,9 @@ use crate::error::ApiError;
 
 use super::rows::{Routes, Verb};
 use super::{
-    arrays, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events,
-    explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary,
-    sync, system, usage, users, webhooks, workers,
+    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
+    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
+    reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -63,6 +64,11 @@ fn job_routes(routes: Routes) -> Routes {
         .get("/jobs/{id}/logs", ReadOutput, logs::read_logs)
         .get("/jobs/{id}/logs/stream", ReadOutput, logs::stream_logs)
         .get("/jobs/{id}/logs/runs", ReadOutput, logs::log_runs)
+        .get("/jobs/{id}/artifacts", ReadArtifacts, artifacts::list_artifacts)
+        .get("/jobs/{id}/artifacts/{name}", ReadArtifacts, artifacts::get_artifact)
+        .on(Verb::Put, "/jobs/{id}/artifacts/{name}", SaveArtifacts, artifacts::put_artifact)
+        .post("/jobs/{id}/artifacts/{name}/url", ReadArtifacts, artifact_links::make_link)
+        .get("/artifact-links/{token}/{file}", FollowLink, artifact_links::follow_link)
         .post("/jobs/{id}/preempt", ChangeJobs, gangs::preempt_job)
 }
 

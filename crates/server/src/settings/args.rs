@@ -12,6 +12,7 @@ use muster_planner::Scoring;
 use muster_store::engine::{Policies, Policy};
 
 use super::access::AccessArgs;
+use super::blobs::BlobArgs;
 use super::bounds::BoundArgs;
 use super::oidc::OidcArgs;
 use super::policy::PolicyArgs;
@@ -159,6 +160,8 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "TIME", env = "MUSTER_EVENT_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub event_reader_timeout: Duration,
     #[command(flatten)]
+    pub blobs: BlobArgs,
+    #[command(flatten)]
     pub access: AccessArgs,
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -246,6 +249,7 @@ impl SchedulerArgs {
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
+            blobs: self.blobs.config(),
             bounds: self.bounds.config(),
             access: self.access.config(),
             tls: self.tls.config(),

@@ -5,6 +5,7 @@
 
 mod access;
 mod args;
+mod blobs;
 mod bounds;
 mod database;
 mod file;
@@ -18,6 +19,7 @@ mod webhooks;
 
 pub use access::AccessArgs;
 pub use args::SchedulerArgs;
+pub use blobs::BlobArgs;
 pub use bounds::BoundArgs;
 pub use file::{apply_file, matches};
 pub use knobs::Knob;
@@ -25,6 +27,7 @@ pub use oidc::OidcArgs;
 pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
 pub use tls::TlsArgs;
+pub(crate) use values::any_duration;
 pub use values::{
     Driver, ListenAddress, Mode, OPEN_TO_WORKERS, QueueNames, Retention, SizeLimit, StoreChoice,
     open_to_the_network,

@@ -195,7 +195,7 @@ pub(super) fn on_or_off(text: &str) -> Result<bool, String> {
 }
 
 /// A duration that may be nothing.
-pub(super) fn any_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn any_duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).ok_or_else(|| "write a duration such as 30s, 5m or 1h30m".to_owned())
 }
 

@@ -31,6 +31,7 @@ impl Doer {
             | Command::Heartbeat { .. }
             | Command::Prepared { .. }
             | Command::AcknowledgeStop { .. }
+            | Command::KeepArtifacts(_)
             | Command::SaveCheckpoint { .. } => Self::Holder,
             Command::Account(command) => Self::Known(By::parse(&command.by.name)),
             Command::Sweep(_) | Command::Plan(_) | Command::Remove(_) => Self::Known(Some(By::Scheduler)),

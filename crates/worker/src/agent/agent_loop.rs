@@ -10,6 +10,7 @@ use muster_seal::KeyPair;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::artifacts::Artifacts;
 use super::calls::{Answer, Calls, Kind, Returned};
 use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
@@ -18,7 +19,7 @@ use super::pace::Pace;
 use super::preparation::Preparations;
 use super::rounds::Rounds;
 use super::start::BEATS_PER_CALL;
-use super::{joining, registration, reports};
+use super::{artifacts, joining, registration, reports};
 use crate::attempt_files::AttemptFiles;
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
@@ -42,6 +43,7 @@ pub(super) struct Agent {
     pub(super) job_dir: PathBuf,
     pub(super) attempts: AttemptFiles,
     pub(super) checkpoint_dir: PathBuf,
+    pub(super) artifacts: Artifacts,
     pub(super) checkpoints: Checkpoints,
     pub(super) preparations: Preparations,
     pub(super) identity: RegisterRequest,
@@ -101,6 +103,7 @@ impl Agent {
                     Returned::Registered(result) => self.on_registered(*result),
                 },
                 LogEvent::Delivered(key) = self.logs.next() => self.on_delivered(&key),
+                Some(kept) = self.artifacts.next() => self.on_kept(kept),
                 Some(saved) = self.checkpoints.next() => self.on_saved(saved),
                 Some(prepared) = self.preparations.next() => self.on_prepared(prepared),
                 asked = next_shutdown(shutdown) => self.on_shutdown(asked),
@@ -371,6 +374,7 @@ impl Agent {
     fn on_ended(&mut self, key: Key, end: End) {
         let Some(held) = self.held.get_mut(&key) else {
             self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
+            artifacts::discard(&end.files);
             return self.logs.discard(key, end.files);
         };
         let (lost, demo) = (held.lost, held.note.demo);
@@ -385,7 +389,9 @@ impl Agent {
         }
         match reports::of_end(&key, &end) {
             Some(_) if !lost => {
-                if let Some(end) = self.save_first(&key, demo, end) {
+                if let Some(end) = self.keep_artifacts_first(&key, end)
+                    && let Some(end) = self.save_first(&key, demo, end)
+                {
                     self.conclude(&key, end);
                 }
             }
@@ -394,6 +400,7 @@ impl Agent {
                     held.remove_files();
                 }
                 self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
+                artifacts::discard(&end.files);
                 self.logs.discard(key, end.files);
             }
         }

@@ -21,7 +21,9 @@ pub(super) enum Stage {
     /// With the executor, not started.
     Queued,
     Running,
-    /// Ended; what it left is on the way to the scheduler.
+    /// Ended; its artifacts are on the way to the scheduler.
+    Keeping(Box<End>),
+    /// Ended; its checkpoint is on the way to the scheduler.
     Saving(Box<End>),
     /// Ended; its output is on the way.
     Flushing(Box<End>),
@@ -143,7 +145,7 @@ impl HeldJobs {
             Stage::Preparing | Stage::Prepared => &mut self.unstarted,
             Stage::Queued => &mut self.queued,
             Stage::Running => &mut self.running,
-            Stage::Saving(_) | Stage::Flushing(_) | Stage::Reporting => return,
+            Stage::Keeping(_) | Stage::Saving(_) | Stage::Flushing(_) | Stage::Reporting => return,
         };
         *counter = counter.saturating_add_signed(change);
     }
@@ -204,9 +206,9 @@ impl HeldJobs {
         self.jobs.keys()
     }
 
-    /// Whether a checkpoint is on its way to the scheduler.
+    /// Whether artifacts or a checkpoint are on their way to the scheduler.
     pub(super) fn is_saving(&self) -> bool {
-        self.jobs.values().any(|held| matches!(held.stage, Stage::Saving(_)))
+        self.jobs.values().any(|held| matches!(held.stage, Stage::Keeping(_) | Stage::Saving(_)))
     }
 
     /// The keys of all jobs that wait for a slot.

@@ -4,6 +4,8 @@
 //! nothing is shared and nothing blocks it.
 
 mod agent_loop;
+mod artifact_scan;
+mod artifacts;
 mod calls;
 mod checkpoints;
 mod claim_keys;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::agent_loop::{Agent, Retry};
+use super::artifacts::Artifacts;
 use super::calls::Calls;
 use super::checkpoints::Checkpoints;
 use super::drain::{Drain, ExitSummary, Shutdown};
@@ -80,12 +81,14 @@ pub async fn run(
     let output = LogsConfig { directory: output_directory(directory.path()), flush: config.timing.log_flush };
     let logs = Logs::start(client.clone(), output);
     let preparations = Preparations::new(client.clone());
+    let artifacts = Artifacts::new(client.clone(), config.timing.artifacts);
     let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
     let calls = Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1)));
     let mut agent = Agent {
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
         checkpoint_dir: checkpoint_directory(directory.path()),
+        artifacts,
         checkpoints,
         preparations,
         identity,

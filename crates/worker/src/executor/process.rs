@@ -95,6 +95,9 @@ fn remove_leftovers(directory: &Path) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+    for entry in std::fs::read_dir(keeper::artifact_directory(directory)).into_iter().flatten().flatten() {
+        let _ = std::fs::remove_dir_all(entry.path());
+    }
     secret_files::remove_all(directory);
     keeper::remove_empty_directories(&attempt_files::checkpoint_directory(directory));
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::artifact_room::artifact_directory;
 use super::cgroups;
 use super::clock::{boottime_ns, ms};
 use super::guard::Guarded;
@@ -62,6 +63,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path, guarded: &Guarded) {
     cgroups::remove_recorded(directory);
     remove_empty(directory);
     remove_empty_directories(&checkpoint_directory(directory));
+    remove_empty_directories(&artifact_directory(directory));
     // Nothing is left to do about a socket that cannot be removed; the next keeper replaces it.
     let _ = std::fs::remove_file(socket_path(directory));
 }
@@ -262,6 +264,7 @@ mod tests {
             base_env: &base_env,
             handles,
             result,
+            artifacts: Path::new(""),
             hostfile: None,
             secrets: &[],
             mark: None,

@@ -21,7 +21,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 /// As many as jobs usually run at once; others are made and removed.
 const MOST_SPARE: usize = 64;
 /// Seconds since 1970 at which a directory was changed that nobody has changed.
-const UNTOUCHED: i64 = 1;
+pub(super) const UNTOUCHED: i64 = 1;
 
 /// Empty directories of jobs that have ended.
 #[derive(Debug, Default)]
@@ -100,12 +100,12 @@ impl Lent {
     }
 }
 
-fn make(path: &Path) -> io::Result<u64> {
+pub(super) fn make(path: &Path) -> io::Result<u64> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     mark_untouched(path)
 }
 
-fn mark_untouched(path: &Path) -> io::Result<u64> {
+pub(super) fn mark_untouched(path: &Path) -> io::Result<u64> {
     let directory = File::open(path)?;
     directory.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(UNTOUCHED.unsigned_abs()))?;
     Ok(directory.metadata()?.ino())

@@ -24,6 +24,8 @@ use super::spawn::{self, Plan};
 use crate::attempt_files::variables;
 use crate::results;
 
+/// A directory whose files are kept when the attempt has ended.
+const ARTIFACTS_VARIABLE: &str = "MUSTER_ARTIFACTS";
 /// Where programs are looked for when the job has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -33,6 +35,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) base_env: &'a [(String, String)],
     pub(super) handles: Handles,
     pub(super) result: &'a Path,
+    /// The directory for artifacts.
+    pub(super) artifacts: &'a Path,
     pub(super) hostfile: Option<&'a Hostfile>,
     /// The variables of secrets, each with a value or the path of a file.
     pub(super) secrets: &'a [(String, SecretValue)],
@@ -86,6 +90,7 @@ fn environment<'a>(spec: &'a StartSpec, around: &'a Surroundings<'_>) -> BTreeMa
     let files = variables(&spec.paths).into_iter().filter(|(_, path)| !path.is_empty());
     env.extend(files.map(|(name, path)| (name.as_bytes(), path.as_bytes())));
     env.insert(results::VARIABLE.as_bytes(), around.result.as_os_str().as_bytes());
+    env.insert(ARTIFACTS_VARIABLE.as_bytes(), around.artifacts.as_os_str().as_bytes());
     if let Some(file) = around.hostfile {
         env.insert(hostfile::VARIABLE.as_bytes(), file.path().as_os_str().as_bytes());
     }

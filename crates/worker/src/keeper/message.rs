@@ -271,6 +271,9 @@ pub struct Files {
     /// The checkpoint that the job left, if it left one: it is the agent's to save and to remove.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checkpoint: String,
+    /// The directory of artifacts, if something is in it: it is the agent's to keep and to remove.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub artifacts: String,
 }
 
 /// Where a job stands in the keeper.

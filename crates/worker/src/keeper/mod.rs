@@ -8,6 +8,7 @@
 //! Threads, no async: one thread per slot spawns and waits, which is the fastest way to run short
 //! processes. [`table`](self) holds the one lock around what is known of the jobs.
 
+mod artifact_room;
 mod cgroups;
 mod children;
 mod clock;
@@ -40,6 +41,7 @@ mod stopping;
 mod stragglers;
 mod table;
 
+pub use artifact_room::artifact_directory;
 pub(crate) use cgroups::remove_recorded;
 pub use cgroups::{Choice, CpuLimit, Isolation, IsolationForm, IsolationMode, Limits, Tree, choose};
 pub use clock::boottime_ns;

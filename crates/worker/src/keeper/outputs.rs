@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::libc;
 
+use super::artifact_room::artifact_directory;
 use super::clock::boottime_ns;
 use super::message::Files;
 use super::result_file::result_directory;
@@ -44,22 +45,29 @@ pub(super) struct OutputNames {
     directory: PathBuf,
     results: PathBuf,
     secrets: PathBuf,
+    artifacts: PathBuf,
     born_ns: u64,
     next: AtomicU64,
 }
 
 impl OutputNames {
     pub(super) fn new(directory: &Path) -> io::Result<Self> {
-        let secrets = secret_files::folder(directory);
+        let (secrets, artifacts) = (secret_files::folder(directory), artifact_directory(directory));
         let (directory, results) = (output_directory(directory), result_directory(directory));
         make_own_directory(&directory)?;
         make_own_directory(&results)?;
-        Ok(Self { directory, results, secrets, born_ns: boottime_ns(), next: AtomicU64::new(1) })
+        make_own_directory(&artifacts)?;
+        Ok(Self { directory, results, secrets, artifacts, born_ns: boottime_ns(), next: AtomicU64::new(1) })
     }
 
     /// A path that no attempt had before, not even one that was run by another keeper.
     pub(super) fn result_path(&self) -> PathBuf {
         self.results.join(self.fresh())
+    }
+
+    /// The path of a directory for artifacts that no attempt had before.
+    pub(super) fn artifact_path(&self) -> PathBuf {
+        self.artifacts.join(self.fresh())
     }
 
     /// The folder for the files of secrets.

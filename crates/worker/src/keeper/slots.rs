@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use muster_protocol::{SignalScope, Usage};
 
+use super::artifact_room::ArtifactRoom;
 use super::cgroups::{Isolation, Measured, SlotGroup};
 use super::clock::boottime_ns;
 use super::hostfile::Hostfile;
@@ -34,6 +35,7 @@ const OTHERS_ROUND: Duration = Duration::from_millis(20);
 struct SlotFiles {
     outputs: SlotOutputs,
     result: SlotResult,
+    artifacts: ArtifactRoom,
     hostfile: Option<Hostfile>,
     secrets: HandedSecrets,
     group: Option<SlotGroup>,
@@ -134,6 +136,7 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
         let mut complaint = None;
         let left = leavings::collect(table, &spec, &outcome);
         files.checkpoint = left.checkpoint;
+        files.artifacts = slot.artifacts.settle();
         let lent = directory.unwrap_or_default();
         let wanted = || table.has_other_attempt(&spec.key);
         table.directories.release(&spec.paths.checkpoint_dir, &lent, wanted);
@@ -198,10 +201,11 @@ fn prepare(
     slot.secrets = secrets;
     slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
     let (result, hostfile) = (slot.result.prepare(names)?, slot.hostfile.as_ref());
+    let artifacts = slot.artifacts.prepare(names)?;
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
     let secrets = slot.secrets.variables();
     let group = slot.group.as_ref().map(SlotGroup::entrance);
-    let around = Surroundings { base_env, handles, result, hostfile, secrets, mark, group };
+    let around = Surroundings { base_env, handles, result, artifacts, hostfile, secrets, mark, group };
     let pid = launch::spawn(spec, &around)?;
     Ok(Origin::new(spec.key.clone(), pid, mark, since_ns))
 }

@@ -1,0 +1,70 @@
+//! Removes objects of artifacts that no job names any more, and uploads that were begun and never completed.
+//!
+//! Guarantee: an object that is named stays, and so does a young one, whose artifact may be about to be listed. Whatever a
+//! crash leaves, in whichever order, is gone after one more pass.
+
+use std::collections::HashSet;
+use std::time::SystemTime;
+
+use muster_blob::BlobError;
+use muster_domain::Role;
+use muster_store::StoreExt as _;
+
+use crate::app::App;
+use crate::artifacts;
+
+/// Objects that are looked at together.
+const STEP: usize = 500;
+/// What keys of artifacts begin with.
+const ARTIFACTS: &str = "artifacts/";
+
+/// Runs until `stop` resolves; makes its passes while this instance leads the retention.
+pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => return,
+            () = tokio::time::sleep(app.config.retention_interval) => {}
+        }
+        if app.leadership.term(Role::Retention).is_none() {
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = &mut stop => return,
+            () = pass(app) => {}
+        }
+    }
+}
+
+async fn pass(app: &App) {
+    let Some(before) = SystemTime::now().checked_sub(app.config.blobs.sweep_after) else { return };
+    match sweep(app, before).await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(count, "objects that nothing names were removed from the blob store"),
+        Err(reason) => tracing::warn!(reason, "the blob store could not be swept"),
+    }
+}
+
+async fn sweep(app: &App, before: SystemTime) -> Result<usize, String> {
+    let said = |error: BlobError| error.to_string();
+    let mut swept = app.blobs.sweep_unfinished(before).await.map_err(said)? as usize;
+    let mut from = None;
+    loop {
+        let page = app.blobs.list(ARTIFACTS, from.as_deref(), STEP).await.map_err(said)?;
+        let old = page.objects.iter().filter(|object| object.modified < before);
+        let old: Vec<String> = old.map(|object| object.key.as_str().to_owned()).collect();
+        if !old.is_empty() {
+            let known = app.store.known_blobs(old.clone()).await.map_err(|error| error.reason())?;
+            let known: HashSet<String> = known.into_iter().collect();
+            let unknown: Vec<String> = old.into_iter().filter(|blob| !known.contains(blob)).collect();
+            swept += unknown.len();
+            artifacts::remove(app, &unknown).await;
+        }
+        match page.next {
+            Some(next) if !*app.closing.borrow() => from = Some(next),
+            _ => return Ok(swept),
+        }
+    }
+}

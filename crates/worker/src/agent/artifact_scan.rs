@@ -1,0 +1,227 @@
+//! What lies in a directory of artifacts: plain files by name, and what cannot be kept, with the reason.
+//!
+//! Guarantee: nothing outside of the directory is ever opened; no more files are named than may be kept.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::libc;
+
+/// Files of one attempt.
+pub(super) const MOST_FILES: usize = 10_000;
+/// Files of which it is said one by one why they are missing.
+const MOST_REFUSED: usize = 100;
+const DEEPEST: usize = 64;
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 1024;
+/// The name of what is said about the directory as a whole.
+pub(super) const WHOLE: &str = "MUSTER_ARTIFACTS";
+
+/// A file that is to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    pub(super) files: Vec<Found>,
+    /// Names, and why they cannot be kept.
+    pub(super) refused: Vec<(String, String)>,
+    /// Files beyond those that are named above.
+    pub(super) beyond: usize,
+}
+
+/// By what a change of a file is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) size: u64,
+    inode: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Look {
+    pub(super) fn at(found: &Metadata) -> Self {
+        Self {
+            size: found.len(),
+            inode: found.ino(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+}
+
+/// Opens a plain file. A link was followed by the scan already; what has come in its place since is not.
+pub(super) fn open(path: &Path) -> io::Result<(File, Look)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() { Ok((file, Look::at(&found))) } else { Err(io::Error::other("it is no plain file")) }
+}
+
+/// Looks through a directory.
+pub(super) fn scan(root: &Path) -> Scan {
+    let mut scan = Scan::default();
+    match (fs::symlink_metadata(root), root.canonicalize()) {
+        (Ok(found), Ok(real)) if found.is_dir() => scan.enter(&real, root, "", 0),
+        // Nothing is there: the job has removed it, or it was kept before this agent started.
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
+        _ => scan.refuse(WHOLE, "it is no directory any more"),
+    }
+    scan
+}
+
+impl Scan {
+    fn refuse(&mut self, name: &str, why: &str) {
+        if self.refused.len() < MOST_REFUSED {
+            self.refused.push((printable(name), why.to_owned()));
+        } else {
+            self.beyond += 1;
+        }
+    }
+
+    /// `at` is the name of the directory, with a slash behind it.
+    fn enter(&mut self, root: &Path, directory: &Path, at: &str, depth: usize) {
+        let whole = || if at.is_empty() { WHOLE.to_owned() } else { at.trim_end_matches('/').to_owned() };
+        let mut entries: Vec<fs::DirEntry> = match fs::read_dir(directory) {
+            Ok(entries) => entries.flatten().collect(),
+            Err(error) => return self.refuse(&whole(), &format!("the directory cannot be read: {error}")),
+        };
+        if depth > DEEPEST {
+            return self.refuse(&whole(), "directories lie in each other too deep");
+        }
+        entries.sort_unstable_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let Ok(file_name) = entry.file_name().into_string() else {
+                let shown = format!("{at}{}", entry.file_name().to_string_lossy());
+                self.refuse(&shown, "the name is no UTF-8");
+                continue;
+            };
+            let name = format!("{at}{file_name}");
+            if name.len() > LONGEST_NAME {
+                self.refuse(&name, "the name has more than 1024 bytes");
+            } else if file_name.chars().any(char::is_control) {
+                self.refuse(&name, "the name has a control character");
+            } else {
+                self.look(root, &entry.path(), name, depth);
+            }
+        }
+    }
+
+    fn look(&mut self, root: &Path, path: &Path, name: String, depth: usize) {
+        let kind = match fs::symlink_metadata(path) {
+            Ok(found) => found.file_type(),
+            Err(error) => return self.refuse(&name, &format!("it cannot be looked at: {error}")),
+        };
+        if kind.is_dir() {
+            self.enter(root, path, &format!("{name}/"), depth + 1);
+        } else if kind.is_file() {
+            self.add(name, path.to_owned());
+        } else if kind.is_symlink() {
+            self.follow(root, path, name);
+        } else if kind.is_socket() {
+            self.refuse(&name, "it is a socket");
+        } else if kind.is_fifo() {
+            self.refuse(&name, "it is a pipe");
+        } else {
+            self.refuse(&name, "it is a device");
+        }
+    }
+
+    /// A link to a file inside counts as the file; one that leads out is refused, whatever is there.
+    fn follow(&mut self, root: &Path, path: &Path, name: String) {
+        let Ok(target) = path.canonicalize() else {
+            return self.refuse(&name, "it is a link that leads nowhere");
+        };
+        if !target.starts_with(root) {
+            return self.refuse(&name, "it is a link that leads out of the directory");
+        }
+        match fs::symlink_metadata(&target) {
+            Ok(found) if found.is_file() => self.add(name, target),
+            _ => self.refuse(&name, "it is a link to something that is no file"),
+        }
+    }
+
+    fn add(&mut self, name: String, path: PathBuf) {
+        if self.files.len() < MOST_FILES {
+            self.files.push(Found { name, path });
+        } else {
+            self.beyond += 1;
+        }
+    }
+}
+
+/// A name that can be written down, whatever the job called its file.
+fn printable(name: &str) -> String {
+    let mut shown: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut end = shown.len().min(200);
+    while !shown.is_char_boundary(end) {
+        end -= 1;
+    }
+    shown.truncate(end);
+    shown.trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn plain_files_are_found_and_all_else_is_named_with_the_reason() {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("room");
+        fs::create_dir_all(root.join("sub/deep")).unwrap();
+        fs::write(outer.path().join("secret"), "s").unwrap();
+        fs::write(root.join("a.txt"), "a").unwrap();
+        fs::write(root.join("sub/deep/b"), "").unwrap();
+        symlink("a.txt", root.join("inside")).unwrap();
+        symlink("../secret", root.join("outside")).unwrap();
+        symlink("/etc/passwd", root.join("absolute")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        symlink("sub", root.join("to-directory")).unwrap();
+        symlink("..", root.join("sub/up")).unwrap();
+        nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let _socket = UnixListener::bind(root.join("socket")).unwrap();
+        fs::write(root.join(OsStr::from_bytes(b"\xff\xfe")), "x").unwrap();
+        fs::write(root.join("line\nbreak"), "x").unwrap();
+        let found = scan(&root);
+        let names: Vec<&str> = found.files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["a.txt", "inside", "sub/deep/b"]);
+        let why =
+            |name: &str| found.refused.iter().find(|(known, _)| known == name).map(|(_, why)| why.as_str());
+        for name in ["outside", "absolute"] {
+            assert_eq!(why(name), Some("it is a link that leads out of the directory"), "{name}");
+        }
+        assert_eq!(why("dangling"), Some("it is a link that leads nowhere"));
+        assert_eq!(why("to-directory"), Some("it is a link to something that is no file"));
+        assert_eq!(why("sub/up"), Some("it is a link to something that is no file"));
+        assert_eq!((why("pipe"), why("socket")), (Some("it is a pipe"), Some("it is a socket")));
+        assert_eq!(why("\u{fffd}\u{fffd}"), Some("the name is no UTF-8"));
+        assert_eq!(why("line\u{fffd}break"), Some("the name has a control character"));
+        assert_eq!(found.refused.len(), 9, "{:?}", found.refused);
+        assert_eq!(scan(&outer.path().join("none")), Scan::default());
+        assert_eq!(scan(&root.join("a.txt")).refused.len(), 1);
+    }
+
+    #[test]
+    fn what_is_opened_is_a_plain_file_and_a_change_is_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        fs::write(&path, "one").unwrap();
+        let (file, before) = open(&path).unwrap();
+        assert_eq!(before, Look::at(&file.metadata().unwrap()));
+        fs::write(&path, "two!").unwrap();
+        assert_ne!(before, Look::at(&file.metadata().unwrap()));
+        symlink("a", root.path().join("link")).unwrap();
+        assert!(open(&root.path().join("link")).is_err());
+    }
+}
