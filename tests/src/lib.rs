@@ -12,6 +12,7 @@
 mod api;
 mod browser;
 pub mod chaos;
+mod container_engine;
 pub mod fuzz;
 mod gangs;
 mod http;
@@ -29,6 +30,7 @@ mod worker;
 
 pub use api::{id_of, is_uuid_v4, lease_of};
 pub use browser::{Browser, Page};
+pub use container_engine::{ContainerEngine, IMAGE};
 pub use gangs::Gang;
 pub use http::{Http, Request, Response};
 pub use login_provider::{CLIENT_SECRET, LoginProvider};

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use muster_client::Fingerprint;
 use muster_logging::LogFormat;
 use muster_protocol::Gpu;
-use muster_worker_agent::{CpuLimit, GpuOffer, IsolationMode, parse_gpu};
+use muster_worker_agent::{AllowedMount, ContainerMode, CpuLimit, GpuOffer, IsolationMode, parse_gpu};
 
 use crate::duration;
 
@@ -75,6 +75,15 @@ pub(crate) struct Args {
     /// A variable of the worker's environment that jobs may see, besides the usual ones; may be repeated
     #[arg(long = "pass-env", env = "MUSTER_PASS_ENV", value_name = "NAME", value_delimiter = ',')]
     pub(crate) pass_env: Vec<String>,
+    /// What runs jobs that name an image: docker, podman, auto for either if there is one, or off [default: auto]
+    #[arg(long, env = "MUSTER_CONTAINERS", value_name = "ENGINE")]
+    pub(crate) containers: Option<ContainerMode>,
+    /// The socket of Docker or Podman [default: that of `DOCKER_HOST`, else /var/run/docker.sock, else Podman's]
+    #[arg(long, env = "MUSTER_CONTAINER_SOCKET", value_name = "PATH")]
+    pub(crate) container_socket: Option<PathBuf>,
+    /// A directory that jobs may mount into their containers, such as /data or /data:ro; may be repeated [default: none]
+    #[arg(long = "allow-mount", env = "MUSTER_ALLOW_MOUNT", value_name = "DIR[:ro]", value_delimiter = ',')]
+    pub(crate) allow_mount: Vec<AllowedMount>,
     /// File with settings, in its section [worker] [default: muster.toml, if there is one]
     #[arg(long, env = "MUSTER_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -9,7 +9,8 @@ use muster_client::{BaseUrl, Trust};
 use muster_logging::LogFormat;
 use muster_protocol::Resources;
 use muster_worker_agent::{
-    DataDir, ExecutorKind, GpuOffer, JoinToken, Timing, WorkerConfig, WorkerError, discover, parse_gpu,
+    ContainerMode, ContainerSettings, DataDir, ExecutorKind, GpuOffer, JoinToken, Timing, WorkerConfig,
+    WorkerError, discover, parse_gpu,
 };
 
 use crate::args::{Args, ExecutorArg};
@@ -87,6 +88,7 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     let cpu_limit = chosen("cpu-limit", args.cpu_limit, file.cpu_limit.as_deref())?;
     let (resources, offer) = (resources(&args, &file), gpus(&args, &file)?);
     let vram_mb = args.vram_mb.or(file.vram_mb).unwrap_or(0);
+    let containers = containers(&args, &file)?;
     let worker_id = args.worker_id.or(file.worker_id);
     let data_dir = match args.data_dir.or(file.data_dir) {
         Some(given) => given,
@@ -114,6 +116,7 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
         ExecutorArg::Process => ExecutorKind::Process,
         ExecutorArg::Fake => ExecutorKind::Fake,
     };
+    config.containers = containers;
     config.timing = timing;
     Ok(config)
 }
@@ -131,6 +134,22 @@ fn chosen<T: FromStr<Err = String>>(
         }
         (None, None) => Ok(None),
     }
+/// Whether jobs may run in containers, by what engine, and what they may mount there.
+fn containers(args: &Args, file: &WorkerSection) -> anyhow::Result<ContainerSettings> {
+    let wrong = |name: &str, why: String| anyhow!("{name} in the file is wrong: {why}");
+    let mode = match (args.containers, &file.containers) {
+        (Some(mode), _) => mode,
+        (None, Some(text)) => text.parse().map_err(|why| wrong("containers", why))?,
+        (None, None) => ContainerMode::default(),
+    };
+    let socket = args.container_socket.clone().or_else(|| file.container_socket.clone());
+    let allowed_mounts = if args.allow_mount.is_empty() {
+        let read = file.allow_mount.iter().map(|text| text.parse().map_err(|why| wrong("allow-mount", why)));
+        read.collect::<anyhow::Result<_>>()?
+    } else {
+        args.allow_mount.clone()
+    };
+    Ok(ContainerSettings { mode, socket, allowed_mounts })
 }
 
 /// The join token of the environment, or else of the file. It is no argument: others see the arguments of a process.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::containers::Container;
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 use crate::secrets::{SealedSecret, SecretUse, SecretWish};
@@ -187,6 +188,12 @@ pub struct SubmitRequest {
     /// Secrets that the job gets: `HF_TOKEN`, or `{"name": "db", "file": true, "as": "DB_PASSWORD_FILE"}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretWish>,
+    /// The image of the container that the command runs in; without one it runs on the worker's host. Also `image_name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// How the container is made. Only with an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<Container>>,
 }
 
 /// What becomes of what is in an output file already.
@@ -436,6 +443,11 @@ pub struct Job {
     /// Only in the answer to a claim: the secrets as they are sealed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sealed: Vec<SealedSecret>,
+    /// The image of its container; absent where it runs on the worker's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<Container>>,
     /// The pipeline that the job is a step of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_id: Option<String>,

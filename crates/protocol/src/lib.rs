@@ -5,6 +5,7 @@
 
 mod accounts;
 mod artifacts;
+mod containers;
 mod devices;
 mod events;
 mod gangs;
@@ -29,6 +30,7 @@ pub use accounts::{
     TokenRequest, User, UserRequest, UserUpdate, WhoAmI,
 };
 pub use artifacts::{Artifact, ArtifactKept, ArtifactList, ArtifactUrl};
+pub use containers::{Container, ContainerEngine, ContainerNetwork, PullPolicy};
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
 pub use events::{Event, EventData, EventGap};
 pub use gangs::{

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::containers::ContainerEngine;
 use crate::devices::{Gpu, GpuState};
 use crate::jobs::Resources;
 use crate::secrets::SealingKey;
@@ -50,6 +51,9 @@ pub struct RegisterRequest {
     /// The public keys that secrets for this worker can be sealed to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sealing_keys: Vec<SealingKey>,
+    /// What runs its containers; without it, it gets no job that names an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainerEngine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +96,9 @@ pub struct Worker {
     /// How it isolates jobs: `cgroup-v2`, `cgroup-v1` or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    /// What runs its containers, if it runs any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainerEngine>,
     /// Resources held by reserved, running and stopping jobs.
     #[serde(default)]
     pub used: Resources,

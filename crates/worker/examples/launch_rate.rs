@@ -114,6 +114,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         unset: Vec::new(),
         secrets: Vec::new(),
         limits: Limits::default(),
+        container: None,
         hostfile: None,
         cwd: "/".to_owned(),
         grace_ms: 0,

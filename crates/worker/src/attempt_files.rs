@@ -22,6 +22,9 @@ pub(crate) const CHECKPOINT_OUT_VARIABLE: &str = "MUSTER_CHECKPOINT_OUT";
 /// A directory that the attempts of a job on one machine share.
 pub(crate) const CHECKPOINT_DIR_VARIABLE: &str = "MUSTER_CHECKPOINT_DIR";
 
+/// The notice of an attempt in a container, in the folder that both see.
+pub(crate) const CONTAINED_NOTICE: &str = "notice";
+
 /// The longest name that every file system takes, with room for what is added.
 const LONGEST_NAME: usize = 150;
 
@@ -67,6 +70,10 @@ impl AttemptFiles {
             if !spec.has_checkpoint {
                 spec.paths.checkpoint.clear();
             }
+            if let (Some(_), Some((attempts, _))) = (&spec.container, &self.folders) {
+                let notice = room(attempts, &spec.key).join(CONTAINED_NOTICE);
+                spec.paths.notice = notice.to_string_lossy().into_owned();
+            }
         }
     }
 
@@ -106,7 +113,10 @@ impl AttemptFiles {
                 name.to_str().and_then(|name| name.match_indices('.').nth(1).map(|(at, _)| &name[..at]));
             if attempt.is_none_or(|attempt| !known.contains(attempt)) {
                 // What cannot be removed now is tried again at the next start.
-                let _ = std::fs::remove_file(entry.path());
+                let _ = match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(entry.path()),
+                    _ => std::fs::remove_file(entry.path()),
+                };
             }
         }
     }
@@ -124,6 +134,11 @@ impl AttemptFiles {
             checkpoint_dir: checkpoints.join(&job).to_string_lossy().into_owned(),
         }
     }
+}
+
+/// The folder that the container of an attempt and its keeper see, among the files of attempts.
+pub(crate) fn room(attempts: &Path, key: &Key) -> PathBuf {
+    attempts.join(format!("{}.room", attempt_name(key)))
 }
 
 /// The variables that name the files of an attempt; those that are empty are not set.

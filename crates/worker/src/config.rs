@@ -7,6 +7,7 @@ use std::time::Duration;
 use muster_client::Trust;
 use muster_protocol::{Gpu, Resources};
 
+use crate::containers::ContainerSettings;
 use crate::error::WorkerError;
 use crate::gpus::GpuOffer;
 use crate::keeper::{CpuLimit, IsolationForm, IsolationMode};
@@ -83,6 +84,8 @@ pub struct WorkerConfig {
     pub cpu_limit: CpuLimit,
     /// The most processes and threads of one job, where jobs are isolated.
     pub max_processes: u64,
+    /// Whether jobs may run in containers, and by what engine.
+    pub containers: ContainerSettings,
     /// The program that hosts the keeper; this one when absent.
     pub keeper_program: Option<PathBuf>,
     pub timing: Timing,
@@ -171,6 +174,7 @@ impl WorkerConfig {
             require_isolation: false,
             cpu_limit: CpuLimit::default(),
             max_processes: 8_192,
+            containers: ContainerSettings::default(),
             keeper_program: None,
             timing: Timing::default(),
             checkpoint_limit: 256 << 20,

@@ -21,7 +21,7 @@ pub(crate) const LEASE: &str = "MUSTER_LEASE";
 const TOKEN: &str = "MUSTER_TOKEN";
 
 /// Whom a job believes at the URL of its scheduler.
-const CA_FILE: &str = "MUSTER_CA_FILE";
+pub(crate) const CA_FILE: &str = "MUSTER_CA_FILE";
 const PIN: &str = "MUSTER_TLS_FINGERPRINT";
 
 /// What all jobs of a worker share.
@@ -34,6 +34,11 @@ pub(crate) struct JobEnvironment {
     pub(crate) worker_dir: String,
 }
 
+/// Whether a variable says something about the host of a worker, which means nothing in a container.
+pub(crate) fn is_of_the_host(name: &str) -> bool {
+    PASSED.contains(&name) || name.starts_with(PASSED_PREFIX)
+}
+
 /// The allowed part of an environment. Variables that are not UTF-8 are left out.
 pub(crate) fn allowed(
     environment: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
@@ -41,9 +46,7 @@ pub(crate) fn allowed(
 ) -> Vec<(String, String)> {
     environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| {
-            PASSED.contains(&name.as_str()) || name.starts_with(PASSED_PREFIX) || extra.contains(name)
-        })
+        .filter(|(name, _)| is_of_the_host(name) || extra.contains(name))
         .collect()
 }
 

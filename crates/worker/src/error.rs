@@ -24,6 +24,8 @@ pub enum WorkerError {
     Isolation { wanted: &'static str, why: String },
     #[error("cannot start the keeper {}: {cause}", .program.display())]
     KeeperStart { program: PathBuf, cause: io::Error },
+    #[error("this worker is to run containers and cannot: {reason}")]
+    NoContainers { reason: String },
     #[error("the keeper did not answer: {cause}")]
     KeeperGreeting { cause: io::Error },
     #[error("cannot register with the scheduler for {} s: {cause}", .after.as_secs())]

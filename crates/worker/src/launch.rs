@@ -79,7 +79,9 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
     let note = note_of(job, default_grace, output_files(job, default_dir));
     let grace_ms = note.grace_ms;
     let mut env = environment::of_job(job);
-    env.extend(visible_devices::variables(job, gpus));
+    let devices = visible_devices::variables(job, gpus).into_iter();
+    // In a container the devices have other numbers, and its engine says which.
+    env.extend(devices.filter(|(name, _)| !is_contained(job) || name.starts_with("MUSTER_")));
     StartSpec {
         key: key_of(job),
         argv: argv(job),
@@ -87,6 +89,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         unset: Vec::new(),
         secrets: Vec::new(),
         limits: limits(job),
+        container: None,
         hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
         grace_ms,
@@ -124,7 +127,12 @@ fn argv(job: &Job) -> Vec<String> {
         Some(rest) => rest.trim(),
         None => job.command.as_str(),
     };
-    vec!["/bin/sh".to_owned(), "-c".to_owned(), command.to_owned()]
+    let shell = if is_contained(job) { "sh" } else { "/bin/sh" };
+    vec![shell.to_owned(), "-c".to_owned(), command.to_owned()]
+}
+
+fn is_contained(job: &Job) -> bool {
+    job.image.as_ref().is_some_and(|image| !image.is_empty())
 }
 
 /// Reads the note of an adopted job; one that cannot be read still has a process that must be looked after.

@@ -23,6 +23,7 @@ mod attempt_files;
 mod backoff;
 mod checkpoint_dirs;
 mod config;
+mod containers;
 mod data_dir;
 mod environment;
 mod error;
@@ -44,6 +45,7 @@ mod visible_devices;
 
 pub use agent::{ExitSummary, Shutdown, run, shutdown_on_signals};
 pub use config::{ExecutorKind, JoinToken, Timing, WorkerConfig};
+pub use containers::{AllowedMount, ContainerMode, ContainerSettings, ContainerSpec, FileMount, Reach};
 pub use data_dir::DataDir;
 pub use error::WorkerError;
 pub use gpus::{GpuOffer, parse_gpu};

@@ -5,6 +5,7 @@
 mod checkpoints;
 mod claiming;
 mod escaping;
+mod executors;
 mod gangs;
 mod limits;
 mod notices;

@@ -345,6 +345,7 @@ async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -
             hostname: None,
             isolation: None,
             version: None,
+            containers: None,
             used: muster_protocol::Resources::default(),
             running: 0,
             quarantine: None,

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::artifacts::Artifacts;
 use super::calls::{Answer, Calls, Kind, Returned};
 use super::checkpoints::Checkpoints;
+use super::containers::Containers;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::{HeldJobs, Stage};
 use super::pace::Pace;
@@ -46,6 +47,7 @@ pub(super) struct Agent {
     pub(super) artifacts: Artifacts,
     pub(super) checkpoints: Checkpoints,
     pub(super) preparations: Preparations,
+    pub(super) containers: Containers,
     pub(super) identity: RegisterRequest,
     /// What opens the secrets of jobs.
     pub(super) secret_keys: Vec<KeyPair>,
@@ -106,6 +108,7 @@ impl Agent {
                 Some(kept) = self.artifacts.next() => self.on_kept(kept),
                 Some(saved) = self.checkpoints.next() => self.on_saved(saved),
                 Some(prepared) = self.preparations.next() => self.on_prepared(prepared),
+                () = self.containers.changed() => self.on_engine(),
                 asked = next_shutdown(shutdown) => self.on_shutdown(asked),
                 () = tokio::time::sleep_until(deadline) => {}
             }
@@ -126,6 +129,7 @@ impl Agent {
     fn advance(&mut self, now: Instant) {
         self.expire_early_stops(now);
         self.sweep_checkpoints(now);
+        self.watch_engine(now);
         self.hand_back(now);
         if self.unregistered {
             if !self.registering && now >= self.register_retry.after {
@@ -267,6 +271,7 @@ impl Agent {
         }
         due.extend(self.early_stops.values().min().map(|since| *since + super::start::EARLY_STOP));
         due.extend(self.drain.deadline());
+        due.extend(self.containers.due());
         due.into_iter().min().unwrap_or(now)
     }
 
@@ -371,13 +376,16 @@ impl Agent {
         self.logs.follow(key, attempt, files, output);
     }
 
-    fn on_ended(&mut self, key: Key, end: End) {
+    fn on_ended(&mut self, key: Key, mut end: End) {
         let Some(held) = self.held.get_mut(&key) else {
             self.executor.send(ToKeeper::Forget { keys: vec![key.clone()] });
             artifacts::discard(&end.files);
             return self.logs.discard(key, end.files);
         };
         let (lost, demo) = (held.lost, held.note.demo);
+        if let (Outcome::Vanished(why), true) = (&mut end.outcome, held.note.once) {
+            end.outcome = Outcome::Lost(std::mem::take(why));
+        }
         held.result.clone_from(&end.files.result);
         held.checkpoint.clone_from(&end.files.checkpoint);
         self.drain.summary.jobs += 1;

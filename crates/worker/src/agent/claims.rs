@@ -8,8 +8,15 @@ use tokio::time::Instant;
 use super::agent_loop::Agent;
 use super::held::Stage;
 use super::{preparation, reports};
+use crate::containers::Planned;
 use crate::keeper::{Key, SecretGrant, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
 use crate::{launch, visible_devices};
+
+/// What a job brings beside its command.
+struct Brought {
+    secrets: Vec<SecretGrant>,
+    planned: Option<Planned>,
+}
 
 impl Agent {
     /// Takes up claimed jobs. Each is started, or handed back at once; none is dropped.
@@ -31,14 +38,14 @@ impl Agent {
             } else if self.rounds.is_assembling() && self.held.live() >= self.config.slots as usize {
                 reports::plain(&key, ReportKind::Released, None)
             } else {
-                match self.open_secrets(&job) {
-                    Ok(secrets) => {
-                        self.start(&job, key, secrets, sent_ns);
+                match self.take_up(&job) {
+                    Ok(brought) => {
+                        self.start(&job, key, brought, sent_ns);
                         continue;
                     }
-                    Err(reason) => {
-                        tracing::warn!(job_id = %job.id, reason, "the job does not get its secrets");
-                        reports::plain(&key, ReportKind::Refused, Some(reason))
+                    Err((kind, reason)) => {
+                        tracing::warn!(job_id = %job.id, reason, "the job cannot be started here");
+                        reports::plain(&key, kind, Some(reason))
                     }
                 }
             };
@@ -55,7 +62,14 @@ impl Agent {
         boottime_ns() > sent_ns.saturating_add(half)
     }
 
-    fn start(&mut self, job: &Job, key: Key, secrets: Vec<SecretGrant>, sent_ns: u64) {
+    /// What a job gets of secrets, and its container; or why it cannot run here.
+    fn take_up(&self, job: &Job) -> Result<Brought, (ReportKind, String)> {
+        let secrets = self.open_secrets(job).map_err(|reason| (ReportKind::Refused, reason))?;
+        let planned = self.plan_container(job).map_err(|unready| (unready.cost.report(), unready.message))?;
+        Ok(Brought { secrets, planned })
+    }
+
+    fn start(&mut self, job: &Job, key: Key, brought: Brought, sent_ns: u64) {
         let checkpoint = launch::checkpoint_bytes(job);
         tracing::info!(
             job_id = %job.id,
@@ -71,11 +85,13 @@ impl Agent {
         if self.config.hides_gpus {
             spec.env.extend(visible_devices::hidden());
         }
+        let (container, image) = brought.planned.map(|planned| (planned.spec, planned.wanted)).unzip();
+        spec.container = container.map(Box::new);
         self.attempts.equip(&mut spec, job);
-        spec.secrets = secrets;
+        spec.secrets = brought.secrets;
         let output = launch::output_files(job, &self.job_dir);
         let note = launch::note_of(job, self.config.timing.grace, output);
-        let steps = preparation::steps(&note, &spec);
+        let steps = preparation::steps(&note, &spec, image);
         let stage = match (steps.is_empty(), self.await_round(job, &key)) {
             (false, _) => Stage::Preparing,
             (true, true) => Stage::Prepared,

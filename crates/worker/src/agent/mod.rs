@@ -10,6 +10,7 @@ mod calls;
 mod checkpoints;
 mod claim_keys;
 mod claims;
+mod containers;
 mod drain;
 mod held;
 mod isolation;

@@ -36,6 +36,8 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
             (ReportKind::Oom, end.out_of_memory.map(|memory| out_of_memory(memory, outcome)))
         }
         (None, Outcome::Exited(_) | Outcome::Signalled(_)) => (ReportKind::Failed, None),
+        (None, Outcome::Lost(why)) => (ReportKind::Lost, Some(why.to_string())),
+        (None, Outcome::Vanished(why)) => (ReportKind::Released, Some(why.to_string())),
         (None, Outcome::NotStarted(reason)) => (ReportKind::Failed, Some(reason.clone())),
     };
     let mut report = plain(key, kind, message.or_else(|| end.complaint.clone()));
@@ -44,7 +46,7 @@ pub(super) fn of_end(key: &Key, end: &End) -> Option<JobReport> {
     match end.outcome {
         Outcome::Exited(code) => report.exit_code = Some(code),
         Outcome::Signalled(signal) => report.signal = Some(signal),
-        Outcome::NotStarted(_) | Outcome::Withdrawn => {}
+        Outcome::NotStarted(_) | Outcome::Withdrawn | Outcome::Vanished(_) | Outcome::Lost(_) => {}
     }
     Some(report)
 }
@@ -75,6 +77,7 @@ fn rule(cause: StopCause, end: &End) -> String {
         Outcome::Signalled(signal) => format!("ended by signal {signal}"),
         Outcome::NotStarted(_) => "could not be started".to_owned(),
         Outcome::Withdrawn => "not started yet".to_owned(),
+        Outcome::Vanished(why) | Outcome::Lost(why) => why.to_string(),
     };
     let judged = match (end.finished, cause) {
         (Some(FinishedBy::Marker), _) => format!("declared done ({exit})"),

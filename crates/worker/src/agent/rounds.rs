@@ -93,6 +93,7 @@ impl Agent {
     /// Makes the worker known again, with the ports that it keeps by now.
     pub(super) fn register_again(&mut self) {
         self.identity.ports = self.rounds.register();
+        self.identity.containers = self.containers.announce();
         self.calls.register(self.identity.clone());
     }
 

@@ -25,7 +25,7 @@ fn opened(job: &Job, keys: &[KeyPair]) -> Result<Vec<SecretGrant>, String> {
     job.secrets.iter().map(|wish| grant(job, wish, keys)).collect()
 }
 
-fn grant(job: &Job, wish: &SecretUse, keys: &[KeyPair]) -> Result<SecretGrant, String> {
+pub(super) fn grant(job: &Job, wish: &SecretUse, keys: &[KeyPair]) -> Result<SecretGrant, String> {
     let name = &wish.name;
     let Some(sealed) = job.sealed.iter().find(|sealed| sealed.name == *name) else {
         return Err(format!("there is no secret {name:?} any more"));

@@ -12,6 +12,7 @@ use super::agent_loop::{Agent, Retry};
 use super::artifacts::Artifacts;
 use super::calls::Calls;
 use super::checkpoints::Checkpoints;
+use super::containers::Containers;
 use super::drain::{Drain, ExitSummary, Shutdown};
 use super::held::HeldJobs;
 use super::isolation;
@@ -26,7 +27,7 @@ use crate::config::{ExecutorKind, WorkerConfig};
 use crate::data_dir::{DataDir, make_own_directory};
 use crate::environment::JobEnvironment;
 use crate::error::WorkerError;
-use crate::executor::{self, KeeperOptions};
+use crate::executor::{self, Executor, KeeperOptions};
 use crate::keeper::{Adopted, Isolation, ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
 use crate::secret_keys;
@@ -62,17 +63,16 @@ pub async fn run(
     let Some(client) = joined else { return Ok(ExitSummary::default()) };
     let isolation = isolation::choose(&config, directory.path())?;
     let keeper = keeper_options(&config, &directory, &client, &worker_id, isolation);
-    let (executor, adopted) = match &keeper {
-        Some(options) => executor::connect(options).await?,
-        None => (executor::fake(), Vec::new()),
-    };
+    let (executor, adopted) = connect(keeper.as_ref()).await?;
     isolation::check(&config, executor.isolation)?;
     let mut rounds = Rounds::new(&config);
+    let mut containers = Containers::start(&config, &executor).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
     let mut identity = registration::request(&config, &worker_id);
     identity.isolation = Some(executor.isolation.as_str().to_owned()).filter(|_| keeper.is_some());
     identity.sealing_keys = secret_keys::announced(&secret_keys);
     identity.ports = rounds.register();
+    identity.containers = containers.announce();
     if registration::first(&client, &identity, &config, &mut shutdown).await? && adopted.is_empty() {
         executor.send(ToKeeper::Shutdown);
         return Ok(ExitSummary::default());
@@ -91,6 +91,7 @@ pub async fn run(
         artifacts,
         checkpoints,
         preparations,
+        containers,
         identity,
         secret_keys,
         keeper,
@@ -123,6 +124,14 @@ pub async fn run(
     let summary = agent.serve(&mut shutdown).await?;
     end_keeper(agent).await;
     Ok(summary)
+}
+
+/// What runs the jobs, and those that it has already.
+async fn connect(keeper: Option<&KeeperOptions>) -> Result<(Executor, Vec<Adopted>), WorkerError> {
+    match keeper {
+        Some(options) => executor::connect(options).await,
+        None => Ok((executor::fake(), Vec::new())),
+    }
 }
 
 /// The folders of what jobs leave, which only this worker reads.

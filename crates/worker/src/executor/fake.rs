@@ -21,7 +21,14 @@ pub(crate) fn fake() -> Executor {
             }
         }
     });
-    Executor { commands, events, names_files: true, hands_secrets: true, isolation: IsolationForm::None }
+    Executor {
+        commands,
+        events,
+        names_files: true,
+        hands_secrets: true,
+        runs_containers: true,
+        isolation: IsolationForm::None,
+    }
 }
 
 fn done(command: ToKeeper) -> Option<FromKeeper> {

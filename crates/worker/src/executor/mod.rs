@@ -34,6 +34,8 @@ pub(crate) struct Executor {
     pub(crate) hands_secrets: bool,
     /// How it isolates attempts.
     pub(crate) isolation: IsolationForm,
+    /// It starts containers.
+    pub(crate) runs_containers: bool,
 }
 
 impl Executor {

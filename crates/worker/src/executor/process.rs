@@ -22,7 +22,7 @@ use crate::keeper::{
     self, Adopted, FromKeeper, Isolation, KEEPER_ARGUMENT, MAX_FRAME_BYTES, ToKeeper, decode_frame,
     encode_frame,
 };
-use crate::{orphans, secret_files};
+use crate::{containers, orphans, secret_files};
 
 /// A keeper that lives answers a greeting at once; one that is stopped or hangs never does.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,6 +67,11 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
     if grouped > 0 {
         tracing::warn!(count = grouped, "killed processes in control groups whose keeper is gone");
     }
+    if !containers::remove_all_here(&options.directory).await {
+        tracing::error!(
+            "containers of jobs whose keeper is gone cannot be removed now; they are removed when their engine answers"
+        );
+    }
     remove_leftovers(&options.directory);
     let stream = start(options)?;
     greet(stream, options).await.map_err(|cause| WorkerError::KeeperGreeting { cause })
@@ -92,7 +97,10 @@ fn remove_leftovers(directory: &Path) {
     for folder in folders {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             // What cannot be removed now is tried again at the next start.
-            let _ = std::fs::remove_file(entry.path());
+            let _ = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(entry.path()),
+                _ => std::fs::remove_file(entry.path()),
+            };
         }
     }
     for entry in std::fs::read_dir(keeper::artifact_directory(directory)).into_iter().flatten().flatten() {
@@ -148,7 +156,8 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     let mut buffer = Vec::new();
     let answer = tokio::time::timeout(GREETING_TIMEOUT, read_frame(&mut reader, &mut buffer)).await;
     let mut messages = answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.into_iter();
-    let Some(FromKeeper::Welcome { pid, jobs, names_files, hands_secrets, isolation }) = messages.next()
+    let Some(FromKeeper::Welcome { pid, jobs, names_files, hands_secrets, runs_containers, isolation }) =
+        messages.next()
     else {
         return Err(io::Error::other("the first message is not a greeting"));
     };
@@ -162,7 +171,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     }
     tokio::spawn(read(reader, incoming));
     tokio::spawn(write(writer, outgoing));
-    Ok((Executor { commands, events, names_files, hands_secrets, isolation }, jobs))
+    Ok((Executor { commands, events, names_files, hands_secrets, runs_containers, isolation }, jobs))
 }
 
 async fn read_frame(reader: &mut OwnedReadHalf, buffer: &mut Vec<u8>) -> io::Result<Vec<FromKeeper>> {

@@ -186,6 +186,7 @@ mod tests {
             unset: Vec::new(),
             secrets: Vec::new(),
             limits: super::super::Limits::default(),
+            container: None,
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 60_000,

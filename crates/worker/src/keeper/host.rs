@@ -13,7 +13,7 @@ use super::guard::{self, Guarded, Side};
 use super::outputs::OutputNames;
 use super::table::Table;
 use super::{cgroups, connection, deadman, former, signals, socket};
-use crate::{privacy, secret_files};
+use crate::{containers, privacy, secret_files};
 
 /// The first argument that makes a program a keeper; the second is the data directory.
 pub const KEEPER_ARGUMENT: &str = "__keeper";
@@ -21,14 +21,15 @@ pub const KEEPER_ARGUMENT: &str = "__keeper";
 /// How long a keeper lives that no agent has ever greeted.
 const FIRST_LINGER_MS: u64 = 5_000;
 
-/// Runs the keeper if this process was started as one, and `None` otherwise. Call it first in `main`,
+/// Runs the keeper if this process was started as one, or what the keeper has others do: run or remove a container. `None`
+/// otherwise. Call it first in `main`,
 /// before any thread or runtime exists.
 ///
 /// Standard input is the connection to the agent that started it.
 pub fn run_from_arguments() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != KEEPER_ARGUMENT {
-        return None;
+        return containers::run_from_arguments().or_else(containers::run_removal_from_arguments);
     }
     Some(match arguments.next() {
         None => fail("no data directory was given"),
@@ -57,6 +58,8 @@ fn run(directory: OsString) -> io::Result<ExitCode> {
             // The keeper may have been killed, and nothing of its jobs is alive.
             cgroups::remove_recorded(&directory);
             secret_files::remove_all(&directory);
+            // An engine does not end its containers with those who look after them.
+            containers::remove_in_process(&directory, None);
             Ok(code)
         }
         Side::Keeper(guarded) => keep(&directory, &guarded).map(|()| ExitCode::SUCCESS),

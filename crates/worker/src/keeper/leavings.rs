@@ -29,7 +29,12 @@ pub(super) fn collect(table: &Table, spec: &StartSpec, outcome: &Outcome) -> Lea
         _ if !stopped => None,
         Outcome::Exited(_) | Outcome::Signalled(_) if marked => Some(FinishedBy::Marker),
         Outcome::Exited(0) if spec.manner.exit0_finishes => Some(FinishedBy::ExitCode),
-        Outcome::Exited(_) | Outcome::Signalled(_) | Outcome::NotStarted(_) | Outcome::Withdrawn => None,
+        Outcome::Exited(_)
+        | Outcome::Signalled(_)
+        | Outcome::NotStarted(_)
+        | Outcome::Withdrawn
+        | Outcome::Vanished(_)
+        | Outcome::Lost(_) => None,
     };
     Leavings { finished, checkpoint: checkpoint(&paths.checkpoint_out) }
 }
@@ -95,6 +100,7 @@ mod tests {
             unset: Vec::new(),
             secrets: Vec::new(),
             limits: super::super::Limits::default(),
+            container: None,
             note: String::new(),
         };
         let table = Table::default();

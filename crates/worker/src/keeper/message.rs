@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::cgroups::{Isolation, IsolationForm, Limits};
 use super::secret_grant::SecretGrant;
 use super::stopping::Words;
+use crate::containers::ContainerSpec;
 
 /// No frame is longer; a longer one means that the two ends lost step.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -71,6 +72,9 @@ pub struct StartSpec {
     /// Files and directories that belong to the attempt. They follow from its key, so that they are not sent.
     #[serde(default, skip_serializing_if = "AttemptPaths::is_empty")]
     pub paths: AttemptPaths,
+    /// The container that the command runs in; a process of the host without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<ContainerSpec>>,
     /// What the agent wants to know again after its own restart.
     pub note: String,
 }
@@ -188,6 +192,10 @@ pub enum Outcome {
     NotStarted(String),
     /// Taken back before its turn came.
     Withdrawn,
+    /// It may have run and is gone, for this reason; nobody knows how it ended.
+    Vanished(Box<str>),
+    /// The same of a job that is not to run again.
+    Lost(Box<str>),
 }
 
 /// By what a job that was told to stop said that it has finished.
@@ -310,6 +318,9 @@ pub enum FromKeeper {
         /// How it isolates attempts; keepers of older versions do not.
         #[serde(default)]
         isolation: IsolationForm,
+        /// It starts containers; one of an older version would start their command on the host.
+        #[serde(default)]
+        runs_containers: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

@@ -14,6 +14,7 @@ mod children;
 mod clock;
 mod clone_into;
 mod connection;
+mod contained;
 mod deadman;
 mod former;
 mod guard;

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use muster_protocol::{SignalScope, Usage};
 
 use super::artifact_room::ArtifactRoom;
-use super::cgroups::{Isolation, Measured, SlotGroup};
+use super::cgroups::{Isolation, Limits, Measured, SlotGroup};
 use super::clock::boottime_ns;
+use super::contained::{self, Contained, Settled};
 use super::hostfile::Hostfile;
 use super::launch::{self, Surroundings};
 use super::leavings;
@@ -39,6 +40,8 @@ struct SlotFiles {
     hostfile: Option<Hostfile>,
     secrets: HandedSecrets,
     group: Option<SlotGroup>,
+    /// Of an attempt that runs in a container.
+    container: Option<Contained>,
 }
 
 /// How an attempt ended, and what it used if there was one.
@@ -111,7 +114,9 @@ impl SlotFiles {
             None => SlotGroup::make(isolation, number)
                 .map_err(|error| format!("there is no control group for the attempt: {error}"))?,
         };
-        self.group.insert(group).begin(&spec.limits)
+        // A container has limits of its own; its runner is not bounded by them.
+        let limits = if spec.container.is_some() { Limits::default() } else { spec.limits };
+        self.group.insert(group).begin(&limits)
     }
 }
 
@@ -125,10 +130,16 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
             .map_err(Clone::clone)
             .and_then(|_| slot.enclose(&spec, isolation.as_ref(), number))
             .and_then(|()| prepare(table, &spec, &base_env, &mut slot, names));
-        let (Reaped { outcome, usage, out_of_memory }, announced) = match spawned {
+        let (mut reaped, announced) = match spawned {
             Ok(origin) => run(table, &origin, &spec, &slot),
             Err(reason) => (Reaped::unstarted(reason), false),
         };
+        if let Some(container) = slot.container.take() {
+            let Settled { outcome, usage, out_of_memory } =
+                container.settle(reaped.outcome, table.is_stopping(&spec.key));
+            reaped = Reaped { outcome, usage, out_of_memory };
+        }
+        let Reaped { outcome, usage, out_of_memory } = reaped;
         slot.hostfile = None;
         // The files of secrets go, and what the mask has held back comes out.
         slot.secrets = HandedSecrets::default();
@@ -206,7 +217,14 @@ fn prepare(
     let secrets = slot.secrets.variables();
     let group = slot.group.as_ref().map(SlotGroup::entrance);
     let around = Surroundings { base_env, handles, result, artifacts, hostfile, secrets, mark, group };
-    let pid = launch::spawn(spec, &around)?;
+    let pid = match &spec.container {
+        None => launch::spawn(spec, &around)?,
+        Some(container) => {
+            let (pid, contained) = contained::spawn(spec, container, &around, table.stragglers.directory())?;
+            slot.container = Some(contained);
+            pid
+        }
+    };
     Ok(Origin::new(spec.key.clone(), pid, mark, since_ns))
 }
 

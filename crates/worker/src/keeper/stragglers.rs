@@ -70,6 +70,11 @@ impl Stragglers {
         }
     }
 
+    /// The data directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The mark of the next attempt.
     pub(super) fn next_mark(&self) -> Option<Mark> {
         self.marks.next()

@@ -283,6 +283,7 @@ impl State {
                     names_files: true,
                     hands_secrets: true,
                     isolation: self.isolation.as_ref().map_or(IsolationForm::None, |own| own.form),
+                    runs_containers: true,
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -504,6 +505,7 @@ mod tests {
             unset: Vec::new(),
             secrets: Vec::new(),
             limits: super::super::Limits::default(),
+            container: None,
             hostfile: None,
             cwd: "/".into(),
             grace_ms: 1_000,

@@ -4,6 +4,7 @@
 //! job that is stopped or lost meanwhile is given up at once, with what was made for it.
 
 mod checkpoint;
+mod image;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tokio::task::AbortHandle;
 use super::agent_loop::Agent;
 use super::held::Stage;
 use super::reports;
+use crate::containers::{Pulls, Wanted};
 use crate::keeper::{Key, StartSpec};
 use crate::launch::Note;
 use crate::output_files::OutputFiles;
@@ -30,6 +32,8 @@ pub(super) enum Step {
     Checkpoint,
     /// Files of the submitter that output is written to as well.
     OutputFiles(OutputFiles),
+    /// The image of its container.
+    Image(Wanted),
 }
 
 /// Why a job cannot be started.
@@ -44,15 +48,18 @@ pub(super) struct Unready {
 pub(super) enum Cost {
     /// Nothing: it is handed back and may start later, here or elsewhere.
     Free,
-    /// An attempt.
+    /// An attempt; the next one prefers another worker.
     Attempt,
+    /// All of them: no other would end differently.
+    Final,
 }
 
 impl Cost {
-    fn report(self) -> ReportKind {
+    pub(super) fn report(self) -> ReportKind {
         match self {
             Self::Free => ReportKind::Released,
             Self::Attempt => ReportKind::Failed,
+            Self::Final => ReportKind::Refused,
         }
     }
 }
@@ -69,6 +76,7 @@ pub(super) struct Prepared {
 struct Tools {
     client: Client,
     room: Arc<Semaphore>,
+    pulls: Pulls,
 }
 
 /// All preparations under way.
@@ -83,7 +91,7 @@ pub(super) struct Preparations {
 impl Preparations {
     pub(super) fn new(client: Client) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let tools = Tools { client, room: Arc::new(Semaphore::new(STEPS_AT_ONCE)) };
+        let tools = Tools { client, room: Arc::new(Semaphore::new(STEPS_AT_ONCE)), pulls: Pulls::default() };
         Self { tools, sender, receiver, waiting: HashMap::new() }
     }
 
@@ -106,10 +114,14 @@ impl Preparations {
 
 async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<(), Unready> {
     for step in steps {
-        // The semaphore is never closed.
-        let _room = tools.room.acquire().await;
         match step {
-            Step::Checkpoint => checkpoint::fetch(&tools.client, spec).await?,
+            Step::Checkpoint => {
+                // The semaphore is never closed.
+                let _room = tools.room.acquire().await;
+                checkpoint::fetch(&tools.client, spec).await?;
+            }
+            // One pull may be for many: it takes no room from others.
+            Step::Image(wanted) => image::provide(&tools.pulls, wanted, spec).await?,
             Step::OutputFiles(files) => create(files.clone()).await?,
         }
     }
@@ -117,10 +129,11 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
 }
 
 /// What must be done before a job has a process.
-pub(super) fn steps(note: &Note, spec: &StartSpec) -> Vec<Step> {
+pub(super) fn steps(note: &Note, spec: &StartSpec, image: Option<Wanted>) -> Vec<Step> {
     let checkpoint = (!spec.paths.checkpoint.is_empty()).then_some(Step::Checkpoint);
+    let steps = checkpoint.into_iter().chain(image.map(Step::Image));
     // Last, so that no file is emptied for a job that is not started.
-    checkpoint.into_iter().chain(note.output.clone().map(Step::OutputFiles)).collect()
+    steps.chain(note.output.clone().map(Step::OutputFiles)).collect()
 }
 
 /// Makes or empties files, which another machine may be slow to do.
