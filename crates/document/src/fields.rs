@@ -6,6 +6,7 @@ use muster_protocol::{
     Concurrency, DependencyRule, IfUnmet, Resources, Retry, SecretWish, SubmitRequest, Unique,
 };
 
+use crate::container;
 use crate::mistake::Mistakes;
 use crate::nested;
 use crate::node::{Entry, Node};
@@ -20,6 +21,9 @@ const MAX_GPUS: u64 = 1_000_000;
 pub(crate) const SHARED: [&str; 39] = [
     "env",
     "secrets",
+    "image",
+    "image_name",
+    "container",
     "working_dir",
     "stdout_path",
     "stderr_path",
@@ -114,6 +118,8 @@ impl Fields {
             "deadline" => request.deadline = values::time(value, key, mistakes),
             "grace" => request.grace_seconds = grace(value, mistakes),
             "on_disconnect" => request.on_disconnect = on_disconnect(value, mistakes),
+            "image" | "image_name" => request.image = values::name(value, key, mistakes),
+            "container" => request.container = container::container(value, mistakes),
             "signal" => request.stop_signal = values::signal(value, key, mistakes),
             _ => return false,
         }
@@ -223,6 +229,8 @@ impl Fields {
             user: given.user.or(other.user),
             private: given.private.or(other.private),
             preemptible: given.preemptible.or(other.preemptible),
+            image: given.image.or(other.image),
+            container: given.container.or(other.container),
             ..SubmitRequest::default()
         };
         // The same holds for what bounds how many run at once: a job is counted under one key.

@@ -5,6 +5,7 @@
 //! whose steps form a graph without cycles, or at least one mistake.
 
 pub mod amounts;
+mod container;
 mod document;
 mod elements;
 mod escapes;

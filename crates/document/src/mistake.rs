@@ -60,11 +60,6 @@ impl Mistakes {
 
     /// A key that nobody knows, with the one that was probably meant.
     pub(crate) fn unknown_key(&mut self, at: Position, key: &str, owner: &str, known: &[&str]) {
-        if matches!(key, "image" | "image_name") {
-            let message =
-                "containers are not supported yet, and a step that names an image does not run without it";
-            return self.add(at, message.to_owned());
-        }
         let hint = match closest(key, known.iter().copied()) {
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("it may have {}", known.join(", ")),

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::container::{self, CONTAINERS};
 use crate::gang_domains::GangDomains;
 use crate::gang_room::GangRoom;
 use crate::ids::{GangId, JobId, QueueName, WorkerId};
@@ -328,10 +329,18 @@ fn goes_first(f: &mut fmt::Formatter<'_>, own: &ShareOf, first: &[ShareOf]) -> f
 }
 
 fn write_tags(f: &mut fmt::Formatter<'_>, required: &[String], missing: &[String]) -> fmt::Result {
-    if missing.is_empty() {
-        return write!(f, "no active worker carries all of the tags {}", required.join(", "));
+    let ordinary = |tags: &[String]| {
+        tags.iter().filter(|tag| !container::is_reserved(tag)).cloned().collect::<Vec<_>>().join(", ")
+    };
+    if missing.iter().any(|tag| tag == CONTAINERS) {
+        return f.write_str("no active worker runs containers, and the job names an image");
     }
-    write!(f, "no active worker carries the tag {}", missing.join(", "))
+    let who =
+        if required.iter().any(|tag| tag == CONTAINERS) { "worker that runs containers" } else { "worker" };
+    if missing.is_empty() {
+        return write!(f, "no active {who} carries all of the tags {}", ordinary(required));
+    }
+    write!(f, "no active {who} carries the tag {}", missing.join(", "))
 }
 
 fn list(shortfalls: &[Shortfall]) -> String {

@@ -8,6 +8,7 @@ pub mod account;
 pub mod amounts;
 pub mod artifact;
 pub mod by;
+pub mod container;
 pub mod dependency;
 pub mod devices;
 pub mod edit;

@@ -40,6 +40,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         on_disconnect,
         output,
         secrets,
+        container,
     } = again;
     let fields = [
         ("command", *program != first.program),
@@ -69,6 +70,8 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("on_disconnect", *on_disconnect != first.on_disconnect),
         ("stdout_path", *output != first.output),
         ("secrets", *secrets != first.secrets),
+        ("image", container.as_ref().map(|it| &it.image) != first.container.as_ref().map(|it| &it.image)),
+        ("container", *container != first.container),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
 }

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
+use crate::container::{CONTAINERS, Container};
 use crate::ids::{GangId, JobId, QueueName};
 use crate::output_path::OutputFiles;
 use crate::resources::{Requirement, Resources};
@@ -199,6 +200,9 @@ pub struct JobSpec {
     /// What it gets of secrets: names, never values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretUse>,
+    /// It runs in a container, and never on the host.
+    #[serde(default, rename = "ct", skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<Container>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -247,15 +251,16 @@ impl JobSpec {
             on_disconnect: None,
             output: None,
             secrets: Vec::new(),
+            container: None,
         }
     }
 
     pub fn requirement(&self) -> Requirement {
-        Requirement {
-            resources: self.resources.clone().unwrap_or_default(),
-            tags: self.tags.clone(),
-            exclusive: self.exclusive,
+        let mut tags = self.tags.clone();
+        if self.container.is_some() {
+            tags.insert(CONTAINERS.to_owned());
         }
+        Requirement { resources: self.resources.clone().unwrap_or_default(), tags, exclusive: self.exclusive }
     }
 
     /// The rule of the dependency at this place.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::container::CONTAINERS;
 use crate::gang_room::{amount, amounts};
 use crate::ids::QueueName;
 use crate::kept_room::Unit;
@@ -79,6 +80,9 @@ impl fmt::Display for WorkerClass {
         has.extend(self.slots.map(|slots| amount(&crate::resources::Dimension::Slots, slots.into())));
         if !has.is_empty() {
             write!(f, " with {}", has.join(", "))?;
+        }
+        if self.missing_tags.iter().any(|tag| tag == CONTAINERS) {
+            return f.write_str(": without containers");
         }
         if !self.missing_tags.is_empty() {
             let tags = if self.missing_tags.len() == 1 { "tag" } else { "tags" };

@@ -134,6 +134,8 @@ fn chosen<T: FromStr<Err = String>>(
         }
         (None, None) => Ok(None),
     }
+}
+
 /// Whether jobs may run in containers, by what engine, and what they may mount there.
 fn containers(args: &Args, file: &WorkerSection) -> anyhow::Result<ContainerSettings> {
     let wrong = |name: &str, why: String| anyhow!("{name} in the file is wrong: {why}");

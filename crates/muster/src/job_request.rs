@@ -63,10 +63,12 @@ fn without_dependencies(
         name: args.name.clone(),
         env: environment(args)?,
         secrets: args.secrets.iter().chain(&args.secret_files).cloned().map(SecretWish::Use).collect(),
-        working_dir: working_dir(args.workdir.as_deref())?,
+        working_dir: directory(args)?,
         stdout_path: args.output.clone(),
         stderr_path: args.error.clone(),
         open_mode: args.open_mode.map(open_mode),
+        image: args.container.image.clone(),
+        container: args.container.container(),
         resources: resources(args),
         tags: args.tags.clone(),
         exclusive: args.exclusive,
@@ -108,6 +110,21 @@ const fn open_mode(mode: FileMode) -> OpenMode {
     match mode {
         FileMode::Append => OpenMode::Append,
         FileMode::Truncate => OpenMode::Truncate,
+    }
+}
+
+/// Where the command runs. A container has directories of its own.
+fn directory(args: &JobArgs) -> anyhow::Result<Option<String>> {
+    if args.container.image.is_none() {
+        return working_dir(args.workdir.as_deref());
+    }
+    match args.workdir.as_deref() {
+        None | Some("") => Ok(None),
+        Some(inside) if inside.starts_with('/') => Ok(Some(inside.to_owned())),
+        Some(other) => Err(UsageError(format!(
+            "--workdir is {other:?}; with --image it must be a whole path inside the container"
+        ))
+        .into()),
     }
 }
 

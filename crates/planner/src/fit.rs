@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_domain::container::is_reserved;
 use muster_domain::{Dimension, Entrant, Grant, KeptRoom, Requirement, Resources, Shortfall, WorkerId};
 
 use crate::devices::Devices;
@@ -33,7 +34,7 @@ pub struct WorkerView {
 impl WorkerView {
     /// Whether the worker could take the job now, if it asked.
     pub fn has_room_for(&self, need: &Requirement) -> bool {
-        let Some(total) = &self.total else { return true };
+        let Some(total) = &self.total else { return self.carries(need) };
         let slot = self.slots.is_none_or(|slots| self.running < slots) && !self.exclusive;
         let alone = !need.exclusive || self.running == 0;
         slot && alone && self.carries(need) && self.has_amounts(&need.resources, &total.minus(&self.used))
@@ -47,8 +48,12 @@ impl WorkerView {
         }
     }
 
+    /// Whether it has the tags. One that never registered is taken at its word, but for what only a registration can give.
     pub fn carries(&self, need: &Requirement) -> bool {
-        self.total.is_none() || need.tags.is_subset(&self.tags)
+        match self.total {
+            Some(_) => need.tags.is_subset(&self.tags),
+            None => !need.tags.iter().any(|tag| is_reserved(tag)),
+        }
     }
 
     /// What the worker lacks now; empty when the job fits.

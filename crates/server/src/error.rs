@@ -116,13 +116,6 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
-    /// A job that is meant for a container must not run on the host instead.
-    pub(crate) fn no_containers() -> Self {
-        let message = "image: containers are not supported yet, and a job that names an image does not run without it; \
-                       leave the field out to run the command on the worker's host";
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "containers_not_supported", message).at("image")
-    }
-
     /// A key that nobody knows; `place` leads to the object that has it.
     pub(crate) fn unknown_field(place: &str, key: &str, known: &[&str]) -> Self {
         let message = match place {

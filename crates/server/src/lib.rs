@@ -18,6 +18,7 @@ mod checkpoints;
 pub mod clock;
 pub mod conditions;
 mod config;
+mod container_fields;
 mod dispatcher;
 pub mod duration;
 mod edge;

@@ -12,7 +12,9 @@ use muster_domain::access::Principal;
 use muster_domain::secrets::{
     MAX_SECRETS_OF_A_JOB, is_secret_name, is_secret_variable, may_use, usual_variable,
 };
-use muster_domain::{Caller, Exit, Lease, ReportKind, SealedSecret, SecretDenied, SecretUse, WorkerId};
+use muster_domain::{
+    Caller, Exit, JobSpec, Lease, ReportKind, SealedSecret, SecretDenied, SecretUse, WorkerId,
+};
 use muster_protocol as wire;
 use muster_store::{Command, NewJob, Report, StoreExt};
 use serde::Deserialize;
@@ -95,10 +97,22 @@ pub(crate) fn check_name(name: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid_field("name", message))
 }
 
+/// All secrets that a job needs: those that it gets, and that with the credentials of a registry.
+fn names_of(spec: &JobSpec) -> impl Iterator<Item = &str> {
+    let credentials = spec.container.as_ref().and_then(|container| container.credentials.as_deref());
+    spec.secrets.iter().map(|wish| wish.name.as_str()).chain(credentials)
+}
+
+/// The same of a job on its way to a worker.
+fn names_on_the_way(job: &wire::Job) -> impl Iterator<Item = &str> {
+    let credentials = job.container.as_ref().and_then(|container| container.credentials.as_deref());
+    job.secrets.iter().map(|wish| wish.name.as_str()).chain(credentials)
+}
+
 /// Looks up what jobs ask for. Costs nothing where none does.
 pub(crate) async fn admit(app: &App, principal: &Principal, jobs: &[NewJob]) -> Result<(), ApiError> {
-    let asked = |job: &NewJob| job.spec.secrets.iter().map(|wish| wish.name.clone()).collect::<Vec<_>>();
-    let names: BTreeSet<String> = jobs.iter().flat_map(asked).collect();
+    let names: BTreeSet<String> =
+        jobs.iter().flat_map(|job| names_of(&job.spec)).map(str::to_owned).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -106,10 +120,10 @@ pub(crate) async fn admit(app: &App, principal: &Principal, jobs: &[NewJob]) -> 
     let found: BTreeMap<&str, &SealedSecret> =
         found.iter().map(|secret| (secret.name.as_str(), secret)).collect();
     for job in jobs {
-        for wish in &job.spec.secrets {
-            match found.get(wish.name.as_str()) {
+        for name in names_of(&job.spec) {
+            match found.get(name) {
                 Some(secret) => may_use(principal, secret, job.spec.queue.as_ref())?,
-                None => return Err(unknown(app, principal, &wish.name).await?),
+                None => return Err(unknown(app, principal, name).await?),
             }
         }
     }
@@ -140,8 +154,7 @@ pub(crate) async fn attach(
     worker: Option<&WorkerId>,
     jobs: &mut Vec<wire::Job>,
 ) -> Result<(), ApiError> {
-    let names: BTreeSet<String> =
-        jobs.iter().flat_map(|job| &job.secrets).map(|wish| wish.name.clone()).collect();
+    let names: BTreeSet<String> = jobs.iter().flat_map(names_on_the_way).map(str::to_owned).collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -154,8 +167,8 @@ pub(crate) async fn attach(
         return keep_back(app, worker, jobs).await;
     }
     let found = app.store.secrets(Some(names.into_iter().collect())).await?;
-    for job in jobs.iter_mut().filter(|job| !job.secrets.is_empty()) {
-        let wanted = |secret: &&SealedSecret| job.secrets.iter().any(|wish| wish.name == secret.name);
+    for job in jobs.iter_mut() {
+        let wanted = |secret: &&SealedSecret| names_on_the_way(job).any(|name| *name == secret.name);
         job.sealed = found.iter().filter(wanted).map(|secret| sealed(secret, &keys)).collect();
     }
     Ok(())
@@ -166,7 +179,7 @@ pub(crate) async fn attach(
 async fn keep_back(app: &App, worker: Option<&WorkerId>, jobs: &mut Vec<wire::Job>) -> Result<(), ApiError> {
     let name = worker.map_or("the claimer without a name", WorkerId::as_str);
     let message = format!("the job has secrets, and {name} has announced no key that could open them");
-    let refused = jobs.extract_if(.., |job| !job.secrets.is_empty()).filter_map(|job| {
+    let refused = jobs.extract_if(.., |job| names_on_the_way(job).next().is_some()).filter_map(|job| {
         // A claim may name a job with its lease.
         let id = job.id.split('~').next()?.parse().ok()?;
         let caller = Caller { lease: Some(Lease(job.lease)), worker: worker.cloned() };

@@ -131,7 +131,9 @@ impl Pipeline<'_> {
 
     fn add(&self, set: SetId, step: &Step, named: &Existing, jobs: &mut Vec<NewJob>) -> Result<(), ApiError> {
         let mut job = step.job.clone();
-        job.working_dir = working_dir(self.working_dir, job.working_dir);
+        // A directory of the submitter's machine means nothing in a container.
+        let base = self.working_dir.filter(|_| job.image.is_none());
+        job.working_dir = working_dir(base, job.working_dir);
         job.user = job.user.or_else(|| self.user.map(str::to_owned));
         let text = serde_json::to_vec(&job).map_err(|_| ApiError::internal())?;
         let mut first = lenient::decode::<SubmitBody>(&text, Reading::Strict)?.into_new_job(self.config)?;

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use muster_domain::container::{Container, Network, is_reserved};
 use muster_domain::limits::{DEFAULT_MAX_ATTEMPTS, MAX_ATTEMPTS};
 use muster_domain::{Hold, JobSpec, Program, QueueName, Resources, Span};
 use muster_store::NewJob;
 
 use crate::conditions::{self, ConcurrencyBody, RetryBody, UniqueBody};
 use crate::config::{Limits, ServerConfig};
+use crate::container_fields::{self, ContainerBody};
 use crate::error::ApiError;
 use crate::gang_submission::{self, GangFields};
 use crate::ids;
@@ -81,6 +83,7 @@ lenient_object! {
         stderr_path: String = "stderr_path",
         open_mode: String = "open_mode",
         image: String = "image" | "image_name",
+        container: ContainerBody = "container",
         required_cpu: f64 = "required_cpu",
         required_memory: u64 = "required_memory",
     }
@@ -135,6 +138,12 @@ pub(crate) fn check_tags(tags: Vec<String>, limits: &Limits) -> Result<BTreeSet<
     }
     for tag in &tags {
         check_text("tags", tag, limits.name)?;
+        if is_reserved(tag) {
+            let message = format!(
+                "the tag {tag:?} cannot be given: tags that begin with muster: are the scheduler's own"
+            );
+            return Err(ApiError::invalid_field("tags", message));
+        }
     }
     Ok(tags.into_iter().filter(|tag| !tag.is_empty()).collect())
 }
@@ -156,9 +165,6 @@ impl SubmitBody {
     pub(crate) fn into_new_job(mut self, config: &ServerConfig) -> Result<NewJob, ApiError> {
         let limits = &config.limits;
         let program = self.program(limits)?;
-        if self.image.as_ref().is_some_and(|image| !image.is_empty()) {
-            return Err(ApiError::no_containers());
-        }
         self.merge_amounts()?;
         let gang = GangFields {
             size: self.gang_size,
@@ -168,6 +174,8 @@ impl SubmitBody {
             topology: self.topology.take().map(|wanted| wanted.check(limits)).transpose()?,
         };
         let gang = gang.check()?;
+        let container = container_fields::check(self.image.take(), self.container.take(), limits)?;
+        check_contained(container.as_deref(), gang.is_some(), self.working_dir.as_deref())?;
         let depends_on = self.depends_on.take().unwrap_or_default();
         if depends_on.len() > limits.dependencies {
             return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
@@ -175,7 +183,7 @@ impl SubmitBody {
         let reference = optional("ref", self.reference.take(), limits.name)?;
         let rules = conditions::rules(&depends_on, self.rule.take(), self.rules.take())?;
         let hold = self.hold.unwrap_or(false).then_some(Hold::Asked { message: None });
-        let spec = JobSpec { gang, ..self.spec(program, config)? };
+        let spec = JobSpec { gang, container, ..self.spec(program, config)? };
         Ok(NewJob {
             id: ids::job(),
             spec: Arc::new(spec),
@@ -277,8 +285,32 @@ impl SubmitBody {
                 limits,
             )?,
             secrets: secret_uses::check(self.secrets.unwrap_or_default())?,
+            container: None,
         })
     }
+}
+
+/// A container has its own directories, and the tasks of a gang must reach each other.
+fn check_contained(
+    container: Option<&Container>,
+    is_gang: bool,
+    working_dir: Option<&str>,
+) -> Result<(), ApiError> {
+    let Some(container) = container else { return Ok(()) };
+    if let Some(directory) =
+        working_dir.filter(|directory| !directory.is_empty() && !directory.starts_with('/'))
+    {
+        let message = format!(
+            "working_dir is {directory:?}; with an image it must be a whole path inside the container"
+        );
+        return Err(ApiError::invalid_field("working_dir", message));
+    }
+    if is_gang && matches!(container.network, Some(Network::None | Network::Bridge)) {
+        let message = "the tasks of a gang reach each other by the addresses of their workers: leave container.network out, \
+                       or say host";
+        return Err(ApiError::invalid_field("container.network", message));
+    }
+    Ok(())
 }
 
 fn check_env(env: BTreeMap<String, String>, limits: &Limits) -> Result<BTreeMap<String, String>, ApiError> {

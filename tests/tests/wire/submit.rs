@@ -152,25 +152,62 @@ for_each_store! {
 
     fn d4_a_job_for_a_container_does_not_run_on_the_host(store) {
         let scheduler = Scheduler::start(store);
+        let register = |id: &str, extra: serde_json::Value| {
+            let mut body = json!({ "id": id, "exec_addr": "h", "tags": ["a"] });
+            body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            scheduler.http().post_json("/workers/register", &body)
+        };
+        register("plain", json!({})).expect(201);
+        let claim = |query: &str| scheduler.http().get(&format!("/jobs/next{query}"));
         for field in ["image", "image_name"] {
-            let job = json!({ "command": "true", field: "alpine:3" });
-            let gang = json!({ "command": "true", "gang_size": 2, field: "alpine:3" });
-            let array = json!({ "command": "true", "indices": "0-1", field: "alpine:3" });
-            for (target, body) in [("/jobs", &job), ("/jobs", &gang), ("/arrays", &array)] {
-                let text = scheduler.http().post_json(target, body).expect(422).text();
-                assert!(text.contains("containers are not supported yet"), "{text}");
+            let job = scheduler.submit_job(&json!({ "command": "true", field: "alpine:3" }));
+            assert_eq!((&job["image"], &job["tags"]), (&json!("alpine:3"), &serde_json::Value::Null));
+            let id = job["id"].as_str().unwrap();
+            // Nobody gets it who has not said what runs its containers: also nobody who is not known.
+            for query in ["?worker_id=plain", "?worker_id=stranger", ""] {
+                assert_ne!(claim(query).status, 200, "{query}");
             }
-            let atomic = scheduler.http().post_json("/jobs/batch?atomic=true", &json!([job])).expect(422).text();
-            assert!(atomic.contains("containers are not supported yet"), "{atomic}");
-            let each = scheduler.http().post_json("/jobs/batch", &json!([job])).expect(200).json();
-            assert!(each[0]["error"].as_str().unwrap().contains("containers"), "{each}");
-            let steps = format!("steps: [{{name: a, run: 'true', {field}: alpine}}]");
-            let text = scheduler.http().post("/pipelines", steps).expect(400).text();
-            assert!(text.contains("containers are not supported yet"), "{text}");
-            let old = scheduler.http().request("POST", "/jobs").header("Muster-Lenient", "true");
-            old.body(job.to_string()).send().expect(422);
+            let why = scheduler.http().get(&format!("/jobs/{id}/why")).expect(200).json();
+            let reason = why["reasons"][0]["message"].as_str().unwrap();
+            assert_eq!(reason, "no active worker runs containers, and the job names an image");
+            scheduler.http().post(&format!("/jobs/{id}/cancel"), "").expect(200);
         }
-        assert!(scheduler.jobs().is_empty());
+        register("plain", json!({ "tags": ["muster:containers"] })).expect(400);
+        scheduler.http().post_json("/jobs", &json!({ "command": "x", "tags": ["muster:containers"] })).expect(400);
+        let known = register("boxed", json!({ "containers": { "name": "docker", "version": "28.2" } })).expect(201).json();
+        assert_eq!((&known["tags"], &known["containers"]["version"]), (&json!(["a"]), &json!("28.2")));
+        let container = json!({ "network": "bridge", "mounts": ["/data:/in:ro"], "read_only": true });
+        let job = scheduler.submit_job(&json!({ "command": "true", "image": "alpine:3", "container": container }));
+        assert_eq!(job["container"], container);
+        let claimed = claim("?worker_id=boxed").expect(200).json();
+        assert_eq!((&claimed["id"], &claimed["image"]), (&job["id"], &json!("alpine:3")));
+    }
+
+    fn d4_what_no_container_can_be_is_refused(store) {
+        let scheduler = Scheduler::start(store);
+        let cases = [
+            (json!({ "image": "Not An Image" }), "image"),
+            (json!({ "container": {} }), "container"),
+            (json!({ "image": "a", "working_dir": "sub" }), "working_dir"),
+            (json!({ "image": "a", "container": { "mounts": ["x:/y"] } }), "container.mounts"),
+            (json!({ "image": "a", "gang_size": 2, "container": { "network": "none" } }), "container.network"),
+            (json!({ "image": "a", "container": { "credentials": "nobody-knows" } }), "secrets"),
+        ];
+        for (extra, field) in cases {
+            let mut body = json!({ "command": "true" });
+            body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            let request = scheduler.http().request("POST", "/jobs").header("Accept", "application/json");
+            let problem = request.body(body.to_string()).send().expect(400).json();
+            assert_eq!(problem["field"], field, "{problem}");
+        }
+        let steps = "steps: [{name: a, run: 'true', image: alpine, container: {netwerk: host}}]";
+        let text = scheduler.http().post("/pipelines", steps).expect(400).text();
+        assert!(text.contains("did you mean network?"), "{text}");
+        let steps = "defaults: {image: alpine, container: {network: host, shm: 1G}}\nsteps: [{name: a, run: 'true'}]";
+        scheduler.http().post("/pipelines", steps).expect(201);
+        let job = &scheduler.jobs()[0];
+        assert_eq!((&job["image"], &job["container"]["shm_mb"]), (&json!("alpine"), &json!(1024)));
+        assert!(job.get("working_dir").is_none(), "{job}");
     }
 
     fn d4_older_names_of_amounts_are_taken(store) {

@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod claiming;
+mod containers;
 mod escaping;
 mod executors;
 mod gangs;

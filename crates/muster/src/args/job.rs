@@ -7,6 +7,7 @@ use muster_protocol::SecretUse;
 
 use super::amounts;
 use super::conditions::ConditionArgs;
+use super::container::ContainerArgs;
 use super::gang::{GangArgs, LaunchArgs};
 use crate::exported::{self, Export};
 
@@ -17,6 +18,7 @@ Examples:
   muster run 'grep -c ERROR *.log | sort'
   muster run --env HF_TOKEN --tag a100 -- ./train.sh
   muster run --gang 4 -- sh -c 'echo rank $GANG_INDEX of $GANG_SIZE'
+  muster run --image python:3.13 --memory 2G -- python -c 'print(1)'
 
 A single argument with blanks or shell characters is run by sh -c, everything
 else as it is. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
@@ -120,7 +122,8 @@ pub(crate) struct JobArgs {
     pub(crate) secrets: Vec<SecretUse>,
     #[arg(long = "secret-file", help = "A secret as a file in memory, which the variable names [default: NAME_FILE]; may be repeated", value_name = "NAME[=VARIABLE]", value_parser = amounts::secret_file)]
     pub(crate) secret_files: Vec<SecretUse>,
-    /// Where the command runs; empty for the worker's choice [default: the current directory]
+    /// Where the command runs; empty for the worker's choice [default: the current directory, and that of the image with
+    /// --image]
     #[arg(long, short = 'C', value_name = "DIR")]
     pub(crate) workdir: Option<String>,
     /// Write standard output to this file as well, and standard error unless --error is given: %j job, %A array, %a index, %x name, %u user, %t rank, %N host, %4a with zeros
@@ -144,6 +147,8 @@ pub(crate) struct JobArgs {
     pub(crate) launch: LaunchArgs,
     #[command(flatten)]
     pub(crate) gang: GangArgs,
+    #[command(flatten)]
+    pub(crate) container: ContainerArgs,
 }
 
 /// `muster run`.

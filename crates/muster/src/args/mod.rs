@@ -5,6 +5,7 @@ pub(crate) mod amounts;
 mod artifact;
 mod cli;
 mod conditions;
+mod container;
 mod control;
 mod explanations;
 mod gang;

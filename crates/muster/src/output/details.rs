@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_client::status_name;
-use muster_protocol::{Concurrency, DependencyRule, Job, Retry};
+use muster_protocol::{Concurrency, Container, DependencyRule, Job, Retry};
 use serde_json::Value;
 
 use super::human::command;
@@ -31,6 +31,8 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("held", job.held.as_deref().map(printable).unwrap_or_default());
     add("exit", exit(job));
     add("command", command(job));
+    add("image", job.image.as_deref().map(printable).unwrap_or_default());
+    add("container", job.container.as_deref().map(container).unwrap_or_default());
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
     add("stdout", job.stdout_path.as_deref().map(printable).unwrap_or_default());
     add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
@@ -81,6 +83,23 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
         add("warning", printable(warning));
     }
     lines.join("\n")
+}
+
+/// What was said about a container, in the words of the options.
+fn container(asked: &Container) -> String {
+    let mut said = Vec::new();
+    said.extend(asked.network.map(|network| format!("network {}", word(network))));
+    said.extend(asked.pull.map(|when| format!("pull {}", word(when))));
+    said.extend(asked.mounts.iter().map(|mount| format!("mount {mount}")));
+    said.extend(asked.read_only.then(|| "read-only".to_owned()));
+    said.extend(asked.user.as_ref().map(|user| format!("user {user}")));
+    said.extend(asked.entrypoint.as_ref().map(|words| format!("entrypoint {:?}", words.join(" "))));
+    said.extend(asked.init.filter(|init| !init).map(|_| "no init".to_owned()));
+    said.extend(asked.shm_mb.map(|amount| format!("shm {amount} MiB")));
+    said.extend(asked.pids.map(|count| format!("at most {count} processes")));
+    said.extend(asked.ulimits.iter().map(|(name, limit)| format!("{name}={limit}")));
+    said.extend(asked.credentials.as_ref().map(|name| format!("credentials from secret {name}")));
+    printable(&said.join(", "))
 }
 
 /// The GPUs of its worker that it has, or had last.

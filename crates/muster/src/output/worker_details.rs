@@ -49,6 +49,8 @@ pub(crate) fn worker(worker: &Worker, now: Timestamp, screen: Screen) -> String 
         let used = worker.used.counters.get(name).copied().unwrap_or(0);
         add(&printable(name), format!("{used} of {amount}"));
     }
+    let engine = worker.containers.as_ref().map(|engine| format!("{} {}", engine.name, engine.version));
+    add("containers", printable(&engine.unwrap_or_default()));
     add("tags", printable(&worker.tags.join(", ")));
     let labels: Vec<String> = worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     add("labels", printable(&labels.join(", ")));

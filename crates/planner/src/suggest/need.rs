@@ -1,5 +1,8 @@
 //! Less of one kind, without a tag, not alone on its worker.
 
+use std::collections::BTreeSet;
+
+use muster_domain::container::{given, is_reserved};
 use muster_domain::{Dimension, Resources, Shortfall, SuggestedChange as Change, Suggestion};
 
 use super::{largest, tried};
@@ -53,7 +56,8 @@ fn set(resources: &mut Resources, dimension: &Dimension, amount: u64) {
 
 /// Without one of its tags; without all of them where one is not enough.
 fn without_tags(trial: &Trial<'_>) -> Vec<Suggestion> {
-    let tags = &trial.unit.requirement.tags;
+    // Nobody can leave out what comes with an image.
+    let tags: BTreeSet<String> = given(&trial.unit.requirement.tags).cloned().collect();
     let without = |gone: Vec<String>| {
         let mut changed = trial.clone();
         changed.unit.requirement.tags.retain(|tag| !gone.contains(tag));
@@ -79,7 +83,8 @@ fn shared<'c>(trial: &Trial<'c>) -> Option<(Change, Trial<'c>)> {
 /// Without its tags, or beside others, whether or not that helps alone.
 pub(super) fn demands_dropped<'c>(trial: &Trial<'c>) -> impl Iterator<Item = (Change, Trial<'c>)> {
     let mut changed = trial.clone();
-    let tags: Vec<String> = std::mem::take(&mut changed.unit.requirement.tags).into_iter().collect();
+    let tags: Vec<String> = given(&changed.unit.requirement.tags).cloned().collect();
+    changed.unit.requirement.tags.retain(|tag| is_reserved(tag));
     let untagged = (!tags.is_empty()).then_some((Change::WithoutTags { tags }, changed));
     untagged.into_iter().chain(shared(trial))
 }

@@ -276,7 +276,6 @@ fn add_errors(path: &str, operation: &mut Operation, is_post: bool) {
     if is_post && SUBMITS.contains(&path) {
         statuses
             .push(("409", "The idempotency key names another job already; the message says what differs"));
-        statuses.push(("422", "A job names an image, and there are no containers yet"));
         statuses.push(("429", "Too many jobs wait; the message has the numbers"));
     }
     for (status, description) in statuses {

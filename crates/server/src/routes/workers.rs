@@ -1,18 +1,19 @@
 //! Workers: registration, heartbeat, list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use muster_domain::container::engine_tags;
 use muster_domain::{Resources, SealingKey, WorkerId, WorkerStatus};
 use muster_protocol::{RegisterRequest, Worker};
 use muster_store::{Command, Outcome, SecretCommand, StoreExt, WorkerUsage};
 
 use crate::app::{App, Shared};
 use crate::body::read_body;
-use crate::config::ServerConfig;
+use crate::config::{Limits, ServerConfig};
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, empty, json};
 use crate::lenient::{self, lenient_object};
@@ -41,10 +42,39 @@ lenient_object! {
         isolation: String = "isolation",
         version: String = "version",
         sealing_keys: Vec<KeyBody> = "sealing_keys",
+        containers: EngineBody = "containers",
         status: String = "status",
         last_heartbeat: jiff::Timestamp = "last_heartbeat",
         registered_at: jiff::Timestamp = "registered_at",
     }
+}
+
+lenient_object! {
+    /// What runs the containers of a worker.
+    struct EngineBody { name: String = "name", version: String = "version" }
+}
+
+/// The tags that a worker gave, and those that tell of its containers.
+fn tags(
+    given: Option<Vec<String>>,
+    engine: Option<EngineBody>,
+    limits: &Limits,
+) -> Result<BTreeSet<String>, ApiError> {
+    let mut tags = check_tags(given.unwrap_or_default(), limits)?;
+    if let Some(engine) = engine {
+        let (name, version) = (engine.name.unwrap_or_default(), engine.version.unwrap_or_default());
+        for text in [&name, &version] {
+            check_text("containers", text, limits.name)?;
+        }
+        if name.is_empty() || name.contains(':') {
+            return Err(ApiError::invalid_field(
+                "containers",
+                "containers.name must name an engine, such as docker",
+            ));
+        }
+        tags.extend(engine_tags(&name, &version));
+    }
+    Ok(tags)
 }
 
 impl RegisterBody {
@@ -70,7 +100,7 @@ impl RegisterBody {
             id: WorkerId::new(id),
             exec_addr,
             resources: resources.unwrap_or_default().with_devices(&devices),
-            tags: check_tags(self.tags.unwrap_or_default(), limits)?,
+            tags: tags(self.tags, self.containers, limits)?,
             labels: placement_fields::labels(self.labels, limits)?,
             devices,
             slots: self.slots,

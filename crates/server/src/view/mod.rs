@@ -1,6 +1,7 @@
 //! Domain objects as the wire shows them.
 
 mod conditions;
+mod containers;
 mod devices;
 mod events;
 pub(crate) mod gangs;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_domain as domain;
+use muster_domain::container::{engine_of, given};
 use muster_protocol as wire;
 use muster_store::{Claimed, JobView, Submitted, WorkerUsage};
 use serde_json::Value;
@@ -68,6 +70,7 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
     };
     let secrets = spec.secrets.iter().map(secret).collect();
     let output = spec.output.as_deref().cloned().unwrap_or_default();
+    let (image, container) = containers::of_spec(spec);
     wire::Job {
         on_disconnect,
         secrets,
@@ -75,6 +78,8 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         stdout_path: output.stdout,
         stderr_path: output.stderr,
         open_mode: output.append.then_some(wire::OpenMode::Append),
+        image,
+        container,
         ..wire::Job::default()
     }
 }
@@ -218,7 +223,11 @@ pub(crate) fn worker(usage: &WorkerUsage) -> wire::Worker {
         id: worker.id.as_str().to_owned(),
         exec_addr: worker.exec_addr.clone(),
         resources: resources(&worker.resources),
-        tags: worker.tags.iter().cloned().collect(),
+        tags: given(&worker.tags).cloned().collect(),
+        containers: engine_of(&worker.tags).map(|(name, version)| wire::ContainerEngine {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        }),
         status: worker_status(worker.status),
         last_heartbeat: to_wire(worker.last_heartbeat),
         registered_at: to_wire(worker.registered_at),

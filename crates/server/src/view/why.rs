@@ -85,7 +85,7 @@ pub(super) fn reason(reason: &Reason) -> wire::Reason {
         }
         Reason::Tags { required, missing } => {
             let tags = if missing.is_empty() { required } else { missing };
-            wire::Reason { tags: tags.clone(), ..base }
+            wire::Reason { tags: ordinary(tags), ..base }
         }
         Reason::Impossible { closest, shortfalls: lacks } | Reason::Busy { closest, shortfalls: lacks } => {
             wire::Reason { worker: Some(closest.to_string()), shortfalls: shortfalls(lacks), ..base }
@@ -93,6 +93,11 @@ pub(super) fn reason(reason: &Reason) -> wire::Reason {
         Reason::NobodyAsks { fitting } => wire::Reason { workers: Some(*fitting), ..base },
         _ => placed_reason(reason, base),
     }
+}
+
+/// The tags that people gave.
+fn ordinary(tags: &[String]) -> Vec<String> {
+    tags.iter().filter(|tag| !domain::container::is_reserved(tag)).cloned().collect()
 }
 
 fn quota(room: &domain::QuotaRoom, base: wire::Reason) -> wire::Reason {
@@ -157,7 +162,7 @@ fn class(class: &domain::WorkerClass) -> wire::WorkerClass {
         slots: class.slots,
         able: class.is_able(),
         lacks: shortfalls(&class.lacks),
-        missing_tags: class.missing_tags.clone(),
+        missing_tags: ordinary(&class.missing_tags),
         with_room: class.room,
         kept: class.kept,
         busy: class.busy,

@@ -163,6 +163,7 @@ fn environment(
         set(attempt_files::CHECKPOINT_DIR_VARIABLE, mount(&paths.checkpoint_dir, "/checkpoints", false));
     }
     set(results::VARIABLE, mount(&around.result.to_string_lossy(), "/output", false));
+    set(results::ARTIFACTS_VARIABLE, ARTIFACTS_INSIDE.to_owned());
     if let Some(file) = around.hostfile {
         set(hostfile::VARIABLE, mount(&file.path().to_string_lossy(), "/hostfile", true));
     }
