@@ -15,7 +15,7 @@ use muster_protocol::Usage;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::hostfile;
-use super::launch::Surroundings;
+use super::launch::{self, Surroundings};
 use super::message::{AttemptPaths, OutOfMemory, Outcome, StartSpec};
 use super::spawn::{self, Plan};
 use crate::attempt_files;
@@ -27,6 +27,8 @@ use crate::{environment, results};
 
 /// Where a container finds the files of its attempt.
 const INSIDE: &str = "/run/muster";
+/// Where a container puts the files that are kept.
+const ARTIFACTS_INSIDE: &str = "/output";
 /// Names of files in the folder that both see.
 const DONE: &str = "done";
 const CHECKPOINT_OUT: &str = "checkpoint-out";
@@ -95,6 +97,7 @@ pub(super) fn spawn(
         directory: c"/",
         stdio: [memory.as_fd(), around.handles.stdout.as_fd(), around.handles.stderr.as_fd()],
         mark: around.mark,
+        group: around.group,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
     let contained =
@@ -108,6 +111,7 @@ fn open_to_all(spec: &StartSpec, around: &Surroundings<'_>, folder: &Path) -> st
     fs::create_dir_all(folder)?;
     open(folder, OPEN_DIRECTORY)?;
     open(around.result, OPEN_FILE)?;
+    open(around.artifacts, OPEN_DIRECTORY)?;
     if let Some(file) = around.hostfile {
         open(file.path(), READABLE)?;
     }
@@ -163,7 +167,7 @@ fn environment(
         set(attempt_files::CHECKPOINT_DIR_VARIABLE, mount(&paths.checkpoint_dir, "/checkpoints", false));
     }
     set(results::VARIABLE, mount(&around.result.to_string_lossy(), "/output", false));
-    set(results::ARTIFACTS_VARIABLE, ARTIFACTS_INSIDE.to_owned());
+    set(launch::ARTIFACTS_VARIABLE, ARTIFACTS_INSIDE.to_owned());
     if let Some(file) = around.hostfile {
         set(hostfile::VARIABLE, mount(&file.path().to_string_lossy(), "/hostfile", true));
     }
@@ -177,6 +181,8 @@ fn environment(
     if let Some(file) = env.get(environment::CA_FILE).cloned() {
         env.insert(environment::CA_FILE.to_owned(), mount(&file, "/ca.pem", true));
     }
+    let source = around.artifacts.to_string_lossy().into_owned();
+    files.push(FileMount { source, target: ARTIFACTS_INSIDE.to_owned(), read_only: false });
     Ok(env)
 }
 

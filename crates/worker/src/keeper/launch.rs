@@ -25,7 +25,7 @@ use crate::attempt_files::variables;
 use crate::results;
 
 /// A directory whose files are kept when the attempt has ended.
-const ARTIFACTS_VARIABLE: &str = "MUSTER_ARTIFACTS";
+pub(super) const ARTIFACTS_VARIABLE: &str = "MUSTER_ARTIFACTS";
 /// Where programs are looked for when the job has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
