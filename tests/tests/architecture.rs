@@ -57,6 +57,15 @@ fn domain_and_planner_are_pure() {
 }
 
 #[test]
+fn uploads_are_cut_and_checked_in_pure_code() {
+    let dependencies = Dependencies::resolved();
+    let ours: Vec<String> =
+        dependencies.direct("muster-upload").intersection(dependencies.members()).cloned().collect();
+    assert_eq!(ours, ["muster-protocol"]);
+    links_none("muster-upload", &["tokio", "rand", "hyper", "ignore"]);
+}
+
+#[test]
 fn protocol_stands_alone() {
     let dependencies = Dependencies::resolved();
     let ours: Vec<String> =

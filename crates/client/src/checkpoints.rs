@@ -15,8 +15,8 @@ use crate::output::next_data;
 use crate::transport::Body;
 
 /// What a slow network may take for each MiB, beyond what any call may take.
-const TIME_PER_MIB: Duration = Duration::from_secs(2);
-const LEAST_TIME: Duration = Duration::from_secs(30);
+pub(crate) const TIME_PER_MIB: Duration = Duration::from_secs(2);
+pub(crate) const LEAST_TIME: Duration = Duration::from_secs(30);
 /// The longest silence in the middle of a checkpoint.
 const SILENCE: Duration = Duration::from_secs(30);
 

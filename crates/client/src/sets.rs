@@ -29,6 +29,8 @@ pub struct PipelineFile {
     pub user: Option<String>,
     /// Submitting again with the same key returns the pipeline made the first time.
     pub idempotency_key: Option<String>,
+    /// The ids of the directories and files that it names and that were sent.
+    pub uploads: BTreeMap<String, String>,
 }
 
 /// A page of a list of sets.
@@ -44,6 +46,9 @@ impl PipelineFile {
         let mut query = Query::of(path);
         for (name, value) in &self.params {
             query.add("param", &format!("{name}={value}"));
+        }
+        for (path, id) in &self.uploads {
+            query.add("upload", &format!("{path}={id}"));
         }
         query.add_some("working_dir", self.working_dir.as_deref());
         query.add_some("user", self.user.as_deref());
@@ -148,11 +153,14 @@ mod tests {
             working_dir: Some("/data".into()),
             user: Some("ada".into()),
             idempotency_key: Some("once".into()),
+            uploads: [("a=b".to_owned(), "id".to_owned())].into(),
         };
         let shown = format!("{:?}", file.call("/pipelines".to_owned()).unwrap());
         assert!(shown.contains(r#""idempotency-key": "once""#), "{shown}");
         assert!(
-            shown.contains("/pipelines?param=DATE%3Da%20b%3Dc%26d&working_dir=%2Fdata&user=ada"),
+            shown.contains(
+                "/pipelines?param=DATE%3Da%20b%3Dc%26d&upload=a%3Db%3Did&working_dir=%2Fdata&user=ada"
+            ),
             "{shown}"
         );
     }

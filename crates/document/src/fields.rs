@@ -28,6 +28,9 @@ pub(crate) const SHARED: [&str; 39] = [
     "stdout_path",
     "stderr_path",
     "open_mode",
+    "upload",
+    "stdin",
+    "stdin_file",
     "cpus",
     "memory",
     "gpus",
@@ -99,6 +102,7 @@ impl Fields {
         self.take_request(entry, mistakes)
             || self.take_amount(entry, mistakes)
             || self.take_launch(entry, mistakes)
+            || self.take_input(entry, mistakes)
             || self.take_rest(entry, mistakes)
     }
 
@@ -131,6 +135,21 @@ impl Fields {
             && request.delay_seconds.is_some()
         {
             mistakes.add(entry.at, "not_before and delay both say when to start; keep one of them");
+        }
+        true
+    }
+
+    /// What is sent along.
+    fn take_input(&mut self, entry: &Entry, mistakes: &mut Mistakes) -> bool {
+        let (key, value, request) = (entry.key.as_str(), &entry.value, &mut self.request);
+        match key {
+            "upload" => request.upload = values::text(value, key, mistakes),
+            "stdin" => request.stdin = values::text(value, key, mistakes),
+            "stdin_file" => request.stdin_upload = values::text(value, key, mistakes),
+            _ => return false,
+        }
+        if key != "upload" && request.stdin.is_some() && request.stdin_upload.is_some() {
+            mistakes.add(entry.at, "stdin and stdin_file both say what is read; keep one of them");
         }
         true
     }
@@ -208,7 +227,14 @@ impl Fields {
         } else {
             (other.not_before, other.delay_seconds)
         };
+        // So do those that say what is read.
+        let stdin_given = given.stdin.is_some() || given.stdin_upload.is_some();
+        let (stdin, stdin_upload) =
+            if stdin_given { (given.stdin, given.stdin_upload) } else { (other.stdin, other.stdin_upload) };
         let request = SubmitRequest {
+            upload: given.upload.or(other.upload),
+            stdin,
+            stdin_upload,
             working_dir: given.working_dir.or(other.working_dir),
             stdout_path: given.stdout_path.or(other.stdout_path),
             stderr_path: given.stderr_path.or(other.stderr_path),

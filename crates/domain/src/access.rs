@@ -94,6 +94,8 @@ pub enum Action {
     /// A file behind a signed link.
     FollowLink,
     ReadCheckpoint,
+    /// What was sent along with a job.
+    ReadInputs,
     SubmitJobs,
     /// Cancel, hold, retry, edit, delete, preempt.
     ChangeJobs,
@@ -212,6 +214,7 @@ const fn row(action: Action) -> [Right; COLUMNS] {
         Action::ReadArtifacts  => [All,   No,       All,    All,  All,      All,   Own,    Own, No, No],
         Action::FollowLink     => [All,   All,      All,    All,  All,      All,   All,    All, All, All],
         Action::ReadCheckpoint => [All,   No,       No,     Own,  All,      All,   Own,    Own, No, No],
+        Action::ReadInputs     => [All,   No,       No,     Own,  All,      All,   Own,    Own, No, No],
         Action::SubmitJobs     => [All,   No,       No,     All,  All,      All,   No,     No,  No, No],
         Action::ChangeJobs     => [All,   No,       No,     Own,  All,      All,   No,     No,  No, No],
         Action::ClaimJobs      => [All,   No,       No,     No,   No,       No,    Own,    No,  No, Own],
@@ -365,6 +368,7 @@ impl fmt::Display for Action {
             Self::ReadArtifacts => "read artifacts of jobs",
             Self::FollowLink => "follow a signed link",
             Self::ReadCheckpoint => "read checkpoints",
+            Self::ReadInputs => "read what was sent along with jobs",
             Self::SubmitJobs => "submit jobs",
             Self::ChangeJobs => "change jobs",
             Self::ClaimJobs => "claim jobs",

@@ -3,7 +3,7 @@
 use super::*;
 
 /// `+` always, `o` with its own only, `a` also where it administrates the queue, `.` never; in the order of [`callers`].
-const EXPECTED: [(Action, &str); 31] = [
+const EXPECTED: [(Action, &str); 32] = [
     (Action::ReadHealth, "+ + + + + + + + + +"),
     (Action::ReadMetrics, "+ . + + + + . . . ."),
     (Action::ReadCluster, "+ . + + + + . . . ."),
@@ -13,6 +13,7 @@ const EXPECTED: [(Action, &str); 31] = [
     (Action::ReadArtifacts, "+ . + + + + o o . ."),
     (Action::FollowLink, "+ + + + + + + + + +"),
     (Action::ReadCheckpoint, "+ . . o + + o o . ."),
+    (Action::ReadInputs, "+ . . o + + o o . ."),
     (Action::SubmitJobs, "+ . . + + + . . . ."),
     (Action::ChangeJobs, "+ . . a + + . . . ."),
     (Action::ClaimJobs, "+ . . . . . o . . o"),

@@ -100,6 +100,12 @@ pub enum Rejection {
     TooManyArtifacts { limit: u64 },
     #[error("{who} has {used} bytes of artifacts and may have {limit}: there is no room for {wanted} more")]
     ArtifactsFull { who: String, used: u64, wanted: u64, limit: u64 },
+    #[error("there is no upload {id}: send it first, as `muster submit --upload DIR` does")]
+    UploadNotFound { id: String },
+    #[error("the upload {id} is not complete: send what is missing, then say that it is complete")]
+    UploadIncomplete { id: String },
+    #[error("old uploads are being removed: try again in some seconds")]
+    UploadsSwept,
     #[error("user {name} exists already")]
     AccountExists { name: String },
     #[error("user {name} does not exist")]

@@ -41,6 +41,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         output,
         secrets,
         container,
+        inputs,
     } = again;
     let fields = [
         ("command", *program != first.program),
@@ -72,6 +73,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("secrets", *secrets != first.secrets),
         ("image", container.as_ref().map(|it| &it.image) != first.container.as_ref().map(|it| &it.image)),
         ("container", *container != first.container),
+        ("inputs", *inputs != first.inputs),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::container::{CONTAINERS, Container};
 use crate::ids::{GangId, JobId, QueueName};
 use crate::output_path::OutputFiles;
+use crate::inputs::Inputs;
 use crate::resources::{Requirement, Resources};
 use crate::retry::RetryPolicy;
 use crate::rule::{IfUnmet, Rule};
@@ -203,6 +204,9 @@ pub struct JobSpec {
     /// It runs in a container, and never on the host.
     #[serde(default, rename = "ct", skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<Container>>,
+    /// What it finds when it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Box<Inputs>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -252,6 +256,7 @@ impl JobSpec {
             output: None,
             secrets: Vec::new(),
             container: None,
+            inputs: None,
         }
     }
 

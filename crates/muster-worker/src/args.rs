@@ -111,6 +111,9 @@ pub(crate) struct Args {
     /// The largest checkpoint that is taken from a job, in bytes [default: 268435456]
     #[arg(long, env = "MUSTER_CHECKPOINT_LIMIT", value_name = "BYTES")]
     pub(crate) checkpoint_limit: Option<u64>,
+    /// Bytes of uploads that are kept for the next attempts; 0 keeps none [default: 10737418240]
+    #[arg(long, env = "MUSTER_INPUT_CACHE", value_name = "BYTES")]
+    pub(crate) input_cache: Option<u64>,
     /// How long the directory of a job's checkpoints is kept after its last use [default: 168h]
     #[arg(long, env = "MUSTER_CHECKPOINT_DIR_KEEP", value_name = "TIME", value_parser = duration::parse)]
     pub(crate) checkpoint_dir_keep: Option<Duration>,

@@ -49,6 +49,7 @@ pub(crate) struct WorkerSection {
     pub(crate) drain_timeout: Option<String>,
     pub(crate) register_timeout: Option<String>,
     pub(crate) checkpoint_limit: Option<u64>,
+    pub(crate) input_cache: Option<u64>,
     pub(crate) checkpoint_dir_keep: Option<String>,
     pub(crate) max_ahead: Option<u32>,
     pub(crate) isolation: Option<String>,

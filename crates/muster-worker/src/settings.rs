@@ -107,6 +107,7 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     config.pass_env = if args.pass_env.is_empty() { file.pass_env } else { args.pass_env };
     config.checkpoint_limit =
         args.checkpoint_limit.or(file.checkpoint_limit).unwrap_or(config.checkpoint_limit);
+    config.input_cache = args.input_cache.or(file.input_cache).unwrap_or(config.input_cache);
     config.max_ahead = args.max_ahead.or(file.max_ahead).unwrap_or(config.max_ahead);
     config.isolation = isolation.unwrap_or(config.isolation);
     config.require_isolation = args.require_isolation || file.require_isolation;

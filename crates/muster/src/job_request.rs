@@ -13,6 +13,7 @@ use crate::gang;
 use crate::output::note;
 use crate::set_reference::{JobOrGang, resolve_job_or_gang};
 use crate::settings::Settings;
+use crate::upload;
 use crate::zone::Zone;
 
 /// Characters that mean something to a shell: a lone argument with one of them was meant for a shell.
@@ -30,6 +31,12 @@ pub(crate) async fn build(
         note(remark);
     }
     let mut request = without_dependencies(args, words, &moments)?;
+    if let Some(directory) = &args.upload {
+        request.upload = Some(upload::directory(client, directory).await?);
+    }
+    if let Some(name) = &args.stdin {
+        request.stdin_upload = upload::named(client, name).await?;
+    }
     request.user = settings.submitter(args.user.as_ref());
     for job in &args.conditions.after {
         request.depends_on.push(dependency(client, job).await?);
@@ -116,7 +123,10 @@ const fn open_mode(mode: FileMode) -> OpenMode {
 /// Where the command runs. A container has directories of its own.
 fn directory(args: &JobArgs) -> anyhow::Result<Option<String>> {
     if args.container.image.is_none() {
-        return working_dir(args.workdir.as_deref());
+        return match &args.upload {
+            Some(_) => uploaded_dir(args.workdir.as_deref()),
+            None => working_dir(args.workdir.as_deref()),
+        };
     }
     match args.workdir.as_deref() {
         None | Some("") => Ok(None),
@@ -226,6 +236,22 @@ pub(crate) fn working_dir(given: Option<&str>) -> anyhow::Result<Option<String>>
     match directory.into_os_string().into_string() {
         Ok(text) => Ok(Some(text)),
         Err(raw) => Err(UsageError(format!("the directory {} is not valid UTF-8", raw.display())).into()),
+    }
+}
+
+/// A directory in the copy of an upload; its top when none is given.
+fn uploaded_dir(given: Option<&str>) -> Result<Option<String>, UsageError> {
+    let Some(given) = given.map(|given| given.trim_end_matches('/').trim_start_matches("./")) else {
+        return Ok(None);
+    };
+    if given.is_empty() || given == "." {
+        return Ok(None);
+    }
+    match muster_upload::check_path(given) {
+        Ok(()) => Ok(Some(given.to_owned())),
+        Err(error) => Err(UsageError(format!(
+            "with --upload the job runs in a copy, and --workdir is a directory in it, such as src: {error}"
+        ))),
     }
 }
 

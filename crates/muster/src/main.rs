@@ -25,6 +25,7 @@ mod set_reference;
 mod settings;
 mod signals;
 mod up_settings;
+mod upload;
 mod watch;
 mod zone;
 

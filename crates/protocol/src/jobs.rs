@@ -204,6 +204,15 @@ pub enum OpenMode {
     Append,
     /// It goes when an attempt begins.
     Truncate,
+    /// The id of a complete upload: each attempt runs in a copy of that directory, and `working_dir` lies in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upload: Option<String>,
+    /// The text that each attempt reads from its standard input, from the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// The id of a complete upload of one file, which is the standard input; an alternative to `stdin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin_upload: Option<String>,
 }
 
 /// What a group of dependencies must come to.
@@ -448,6 +457,12 @@ pub struct Job {
     pub image: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<Container>>,
+    /// The upload that each attempt runs in a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload: Option<String>,
+    /// The upload of one file that each attempt reads from its standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_upload: Option<String>,
     /// The pipeline that the job is a step of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_id: Option<String>,

@@ -20,6 +20,7 @@ mod sets;
 mod summary;
 mod sync;
 mod system;
+mod uploads;
 mod usage;
 mod webhooks;
 mod why;
@@ -60,6 +61,7 @@ pub use sync::{
     HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
 };
 pub use system::{Health, Version};
+pub use uploads::{ChunkRequest, EntryKind, Upload, UploadChunk, UploadEntry, UploadLimits, UploadManifest};
 pub use usage::{Attempt, JobUsage, Usage, UsageReport, UsageRow};
 pub use webhooks::{
     DeadLetter, DeadLetterCount, HEADER_WEBHOOK_DELIVERY, HEADER_WEBHOOK_EVENT, HEADER_WEBHOOK_SIGNATURE,

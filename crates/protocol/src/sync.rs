@@ -102,6 +102,9 @@ pub struct SyncRequest {
     /// workers get them as `running` and start them at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
+    /// It fetches what was sent along with a job: its directory and its standard input. Others get no such job.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub takes_inputs: bool,
     /// Tasks that are ready for their start and were not told to. Each counts as a heartbeat; the request waits until
     /// one of them may start or must not any more.
     #[serde(skip_serializing_if = "Vec::is_empty")]

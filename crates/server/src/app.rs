@@ -24,6 +24,7 @@ use crate::passwords::Guesses;
 use crate::peers::Peers;
 use crate::tls::Tls;
 use crate::tokens::Tokens;
+use crate::uploads::Places;
 use crate::wake::WakeHub;
 use crate::webhooks::Sender;
 
@@ -49,6 +50,9 @@ pub(crate) struct App {
     /// Places for artifacts that come through this scheduler.
     pub(crate) uploads: Arc<Semaphore>,
     pub(crate) webhooks: Sender,
+    pub(crate) blobs: muster_blob::BlobStore,
+    /// Places for requests that send or fetch chunks of uploads.
+    pub(crate) upload_places: Places,
     /// The other schedulers on the same store.
     pub(crate) peers: Peers,
     pub(crate) tokens: Tokens,

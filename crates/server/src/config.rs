@@ -15,6 +15,7 @@ use muster_store::engine::{Policies, Policy};
 use crate::bounds::Bounds;
 use crate::clock::Clock;
 use crate::gate::Origin;
+use crate::uploads::UploadConfig;
 use crate::webhooks::Target;
 
 const MIB: usize = 1024 * 1024;
@@ -231,6 +232,8 @@ pub struct ServerConfig {
     pub planner_interval: Duration,
     /// How often parked requests are tried again although nothing woke them.
     pub safety_tick: Duration,
+    /// Bounds on uploads, and how long they are kept.
+    pub uploads: UploadConfig,
     /// How long finished jobs are kept; `None` keeps them for ever.
     pub retention: Option<Duration>,
     /// Where finished jobs are written before they are removed; `None` removes them without a trace.
@@ -300,6 +303,7 @@ impl Default for ServerConfig {
             reaper_interval: Duration::from_secs(10),
             planner_interval: Duration::from_secs(5),
             safety_tick: Duration::from_secs(5),
+            uploads: UploadConfig::default(),
             retention: None,
             archive_dir: None,
             log_retention: None,

@@ -357,6 +357,9 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
         Rejection::SecretVersion { .. } => (S::CONFLICT, "secret_version", Some("version")),
         Rejection::TooManyArtifacts { .. } => (S::CONFLICT, "too_many_artifacts", None),
         Rejection::ArtifactsFull { .. } => (S::INSUFFICIENT_STORAGE, "artifacts_full", None),
+        Rejection::UploadNotFound { .. } => (S::NOT_FOUND, "upload_not_found", Some("upload")),
+        Rejection::UploadIncomplete { .. } => (S::CONFLICT, "upload_incomplete", Some("upload")),
+        Rejection::UploadsSwept => (S::SERVICE_UNAVAILABLE, "uploads_swept", None),
         Rejection::TooManySecrets { .. } => (S::CONFLICT, "too_many_secrets", None),
         Rejection::BatchRefused { cause } if matches!(**cause, Rejection::KeyReused { .. }) => {
             (S::CONFLICT, "idempotency_key_reused", Some("idempotency_key"))

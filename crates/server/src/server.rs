@@ -152,7 +152,16 @@ impl Server {
             webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
             event_readers: Arc::new(Semaphore::new(config.bounds.event_readers)),
             bodies: Arc::new(Semaphore::new(config.bounds.body_memory.min(Semaphore::MAX_PERMITS))),
+            blobs: muster_blob::BlobStore::open(&muster_blob::BlobSettings::Directory(
+                config.data_dir.join("blobs"),
+            ))
+            .map_err(|error| ServerError::Setting {
+                name: "blobs".into(),
+                value: String::new(),
+                problem: error.to_string(),
+            })?,
             tokens: crate::tokens::Tokens::default(),
+            upload_places: crate::uploads::Places::default(),
             credentials: crate::identity::Credentials::default(),
             guesses: crate::passwords::Guesses::default(),
             archive: open_archive(&config)?,
@@ -324,6 +333,10 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::retain_logs(&app, stop).await })
     };
+    let tidy_uploads = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::tidy_uploads(&app, stop).await })
+    };
     let deliver = {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::deliver(&app, stop).await })
@@ -336,7 +349,19 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { crate::peers::note(&app, stop).await })
     };
-    let mut all = vec![dispatch, listen, lead, reap, plan, retain, retain_logs, deliver, keep_time, note];
+    let mut all = vec![
+        dispatch,
+        listen,
+        lead,
+        reap,
+        plan,
+        retain,
+        retain_logs,
+        tidy_uploads,
+        deliver,
+        keep_time,
+        note,
+    ];
     all.extend(spawn_watchers(app, stages));
     all.extend(app.tls.clone().map(|tls| {
         let stop = stop();

@@ -8,6 +8,7 @@ use muster_document::{Document, Step};
 use muster_domain::{Concurrency, JobSet, JobSpec, Member, Rule, SetId, SetKind, StepOutline};
 use muster_protocol::DependencyRule;
 use muster_store::{NewJob, SetPart, Submit};
+use muster_upload::Digest;
 use serde_json::Value;
 
 use crate::config::ServerConfig;
@@ -71,6 +72,8 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) working_dir: Option<&'a str>,
     /// Who submits the steps that do not say it.
     pub(crate) user: Option<&'a str>,
+    /// What was sent of that which steps name, by the name in the file.
+    pub(crate) uploads: &'a BTreeMap<String, String>,
 }
 
 impl Pipeline<'_> {
@@ -129,10 +132,30 @@ impl Pipeline<'_> {
         Ok(gang_submission::spread(jobs))
     }
 
+    /// The id of what a step names: what was sent under that name, or the id itself.
+    fn sent(&self, field: &'static str, named: Option<String>) -> Result<Option<String>, ApiError> {
+        let Some(named) = named.filter(|named| !named.is_empty()) else { return Ok(None) };
+        if let Some(id) = self.uploads.get(&named) {
+            return Ok(Some(id.clone()));
+        }
+        if named.parse::<Digest>().is_ok() {
+            return Ok(Some(named));
+        }
+        let message = format!(
+            "{field} is {named:?}, which was not sent; `muster submit FILE` sends it, and a client of its own names the id with \
+             upload={named}=ID in the query"
+        );
+        Err(ApiError::invalid_field(field, message))
+    }
+
     fn add(&self, set: SetId, step: &Step, named: &Existing, jobs: &mut Vec<NewJob>) -> Result<(), ApiError> {
         let mut job = step.job.clone();
-        // A directory of the submitter's machine means nothing in a container.
-        let base = self.working_dir.filter(|_| job.image.is_none());
+        for (field, named) in [("upload", &mut job.upload), ("stdin_file", &mut job.stdin_upload)] {
+            *named = self.sent(field, named.take())?;
+        }
+        // A directory of the submitter's machine means nothing in a container; in a copy of an upload, what is relative is
+        // relative to its top.
+        let base = self.working_dir.filter(|_| job.image.is_none() && job.upload.is_none());
         job.working_dir = working_dir(base, job.working_dir);
         job.user = job.user.or_else(|| self.user.map(str::to_owned));
         let text = serde_json::to_vec(&job).map_err(|_| ApiError::internal())?;
@@ -302,6 +325,20 @@ pub(crate) fn parameters<'p>(
     pairs.map(pair).collect()
 }
 
+/// `PATH=ID` pairs of a query. A path may have `=` in it, an id has none.
+pub(crate) fn uploads<'p>(
+    pairs: impl Iterator<Item = &'p str>,
+) -> Result<BTreeMap<String, String>, ApiError> {
+    let pair = |text: &str| {
+        let (path, id) = text.rsplit_once('=').ok_or_else(|| {
+            let message = format!("upload must be PATH=ID, not {text:?}");
+            ApiError::bad_request("invalid_parameter", message).at("upload")
+        })?;
+        Ok((path.to_owned(), id.to_owned()))
+    };
+    pairs.map(pair).collect()
+}
+
 /// The mistakes of a file, each with its place.
 pub(crate) fn mistakes(mistakes: &[muster_document::Mistake]) -> ApiError {
     let lines: Vec<String> = mistakes
@@ -322,8 +359,9 @@ mod tests {
     fn submit(text: &str) -> Result<Submit, ApiError> {
         let (document, existing, config) = (document(text), Existing::new(), ServerConfig::default());
         let (working_dir, user) = (Some("/base"), Some("ada"));
-        let pipeline =
-            Pipeline { document: &document, existing: &existing, config: &config, working_dir, user };
+        let uploads = &BTreeMap::from([("app".to_owned(), Digest::of(b"app").to_string())]);
+        let (document, existing, config) = (&document, &existing, &config);
+        let pipeline = Pipeline { document, existing, config, working_dir, user, uploads };
         pipeline.create(None).map(|(_, submit)| submit)
     }
 
@@ -350,6 +388,21 @@ mod tests {
         assert_eq!(indices, [Some(10), Some(20), None, None]);
         let directories: Vec<_> = jobs.iter().filter_map(|job| job.spec.working_dir.as_deref()).collect();
         assert_eq!(directories, ["/base", "/base", "/base/sub", "/abs"]);
+    }
+
+    #[test]
+    fn what_steps_name_is_what_was_sent() {
+        let text = "defaults: {upload: app}\nsteps:\n- {name: a, run: x, working_dir: src}\n\
+                    - {name: b, run: x, upload: ''}\n- {name: c, run: x, stdin: hello}\n";
+        let jobs = submit(text).unwrap().jobs;
+        let directories: Vec<_> = jobs.iter().map(|job| job.spec.working_dir.as_deref()).collect();
+        assert_eq!(directories, [Some("src"), Some("/base"), None]);
+        let inputs = |place: usize| jobs[place].spec.inputs.as_deref().cloned().unwrap_or_default();
+        assert_eq!(inputs(0).upload.unwrap().id, Digest::of(b"app").to_string());
+        assert_eq!(inputs(1).upload, None);
+        assert_eq!(inputs(2).stdin_text.as_deref(), Some("hello"));
+        let error = submit("steps:\n- {name: a, run: x, upload: other}\n").unwrap_err();
+        assert!(error.message.contains("step a (line 2): upload is \"other\""), "{}", error.message);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::container_fields::{self, ContainerBody};
 use crate::error::ApiError;
 use crate::gang_submission::{self, GangFields};
 use crate::ids;
+use crate::job_inputs::InputFields;
 use crate::lenient::lenient_object;
 use crate::output_files;
 use crate::placement_fields::TopologyBody;
@@ -82,6 +83,9 @@ lenient_object! {
         stdout_path: String = "stdout_path",
         stderr_path: String = "stderr_path",
         open_mode: String = "open_mode",
+        upload: String = "upload",
+        stdin: String = "stdin",
+        stdin_upload: String = "stdin_upload",
         image: String = "image" | "image_name",
         container: ContainerBody = "container",
         required_cpu: f64 = "required_cpu",
@@ -247,11 +251,14 @@ impl SubmitBody {
         let limits = &config.limits;
         let name = optional("name", self.name, limits.name)?;
         let queue = optional("queue_name", self.queue_name, limits.name)?;
+        let working_dir = optional("working_dir", self.working_dir, limits.path)?;
+        let inputs = InputFields { upload: self.upload, stdin: self.stdin, stdin_upload: self.stdin_upload };
         Ok(JobSpec {
             program,
             name,
             env: check_env(self.env.unwrap_or_default(), limits)?,
-            working_dir: optional("working_dir", self.working_dir, limits.path)?,
+            inputs: inputs.check(working_dir.as_deref())?,
+            working_dir,
             resources: self.resources.map(|amounts| amounts.check(limits)).transpose()?,
             tags: check_tags(self.tags.unwrap_or_default(), limits)?,
             exclusive: self.exclusive.unwrap_or(false),

@@ -176,6 +176,8 @@ impl PostgresStore {
             | Query::ArtifactRuns(_)
             | Query::KnownBlobs(_)
             | Query::Artifacts(_)
+            | Query::Uploads(_)
+            | Query::UploadUses
             | Query::Sets(_)
             | Query::Gang(_)
             | Query::Gangs(_)

@@ -134,6 +134,8 @@ impl Store for SqliteStore {
             | Query::Secrets(_)
             | Query::SealingKeys(_)
             | Query::ArtifactRuns(_)
+            | Query::Uploads(_)
+            | Query::UploadUses
             | Query::Why { .. }
             | Query::Standings
             | Query::WaitingByUser(_) => &self.reader,

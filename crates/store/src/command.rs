@@ -14,6 +14,7 @@ use muster_planner::policy::{Allowances, Cause};
 use crate::accounts::{AccountCommand, AccountOutcome};
 use crate::artifacts::KeepArtifacts;
 use crate::secrets::{SecretCommand, SecretOutcome};
+use crate::uploads::{UploadCommand, UploadOutcome};
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
 
 /// One job of a submission. The id is made at the edge.
@@ -406,6 +407,8 @@ pub enum Command {
     Account(Box<AccountCommand>),
     /// Sealed secrets and the keys that they are sealed to.
     Secrets(SecretCommand),
+    /// Uploads, and the removal of those that nothing names.
+    Uploads(UploadCommand),
 }
 
 impl Command {
@@ -555,6 +558,7 @@ pub enum Outcome {
     Webhook(WebhookOutcome),
     Account(AccountOutcome),
     Secrets(SecretOutcome),
+    Uploads(UploadOutcome),
 }
 
 /// One answer for each command of a batch.

@@ -23,6 +23,7 @@ pub mod row;
 pub mod secrets;
 pub mod store;
 pub mod tx;
+pub mod uploads;
 pub mod webhooks;
 
 pub use muster_planner::policy::{Allowance, Allowances};
@@ -49,4 +50,5 @@ pub use store::{Store, StoreExt};
 pub use tx::{
     Apart, Changed, Edge, HeldJob, LeaseEnds, LeaseLock, Oldest, Tx, Usage, UsageEntry, WaitingGang,
 };
+pub use uploads::{UploadCommand, UploadOutcome, UploadUse, UploadView};
 pub use webhooks::{Delivered, LetterChoice, LetterFilter, WebhookCommand, WebhookOutcome, WebhookView};

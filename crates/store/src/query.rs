@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use muster_domain::access::Principal;
 use muster_domain::{
-    Account, Amounts, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId,
-    JobSet, Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, UsageSum,
-    Worker, WorkerId,
+    Account, Amounts, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet, Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, UsageSum, Worker, WorkerId, UploadRef,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};
@@ -15,6 +13,7 @@ use crate::artifacts::{ArtifactFilter, ArtifactRun};
 use crate::command::Instance;
 use crate::records::AuditFilter;
 use crate::secrets::WorkerKeys;
+use crate::uploads::{UploadUse, UploadView};
 use crate::webhooks::{LetterFilter, WebhookView};
 
 /// Which jobs to list: all conditions hold together; newest first.
@@ -284,6 +283,10 @@ pub enum Query {
     Secrets(Option<Vec<String>>),
     /// The keys of one worker, or of all that have announced some.
     SealingKeys(Option<WorkerId>),
+    /// These uploads, or all.
+    Uploads(Option<Vec<UploadRef>>),
+    /// What names uploads.
+    UploadUses,
     DeadLetters(LetterFilter),
     /// All accounts, by name.
     Accounts,
@@ -331,6 +334,8 @@ pub enum Reply {
     Webhooks(Vec<WebhookView>),
     Secrets(Vec<SealedSecret>),
     SealingKeys(Vec<WorkerKeys>),
+    Uploads(Vec<UploadView>),
+    UploadUses(Vec<UploadUse>),
     DeadLetters(Vec<DeadLetter>),
     Accounts(Vec<Account>),
     Account(Option<Account>),

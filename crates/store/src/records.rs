@@ -15,6 +15,12 @@ pub enum RecordKind {
     Secret,
     /// The public keys that secrets are sealed to, by the worker that has the private ones.
     SealingKeys,
+    /// By its space and its id.
+    Upload,
+    /// That a job or a set names an upload: by the upload and what names it.
+    UploadUse,
+    /// Who removes old chunks just now; there is one.
+    UploadSweep,
 }
 
 impl RecordKind {
@@ -24,6 +30,9 @@ impl RecordKind {
             Self::Credential => "credential",
             Self::Secret => "secret",
             Self::SealingKeys => "sealing_keys",
+            Self::Upload => "upload",
+            Self::UploadUse => "upload_use",
+            Self::UploadSweep => "upload_sweep",
         }
     }
 }

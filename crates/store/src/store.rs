@@ -8,8 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_domain::{
-    Account, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue,
-    SealedSecret, Timestamp, WorkerId,
+    Account, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, SealedSecret, Timestamp, WorkerId, UploadRef,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};
@@ -23,6 +22,7 @@ use crate::query::{
 };
 use crate::records::AuditFilter;
 use crate::secrets::WorkerKeys;
+use crate::uploads::{UploadUse, UploadView};
 use crate::webhooks::{LetterFilter, WebhookView};
 
 /// A place where jobs, workers and events are kept.
@@ -308,6 +308,29 @@ pub trait StoreExt: Store {
             match self.read(Query::SealingKeys(worker)).await? {
                 Reply::SealingKeys(keys) => Ok(keys),
                 _ => Err(mismatch("sealing keys")),
+            }
+        }
+    }
+
+    /// These uploads, or all.
+    fn uploads(
+        &self,
+        named: Option<Vec<UploadRef>>,
+    ) -> impl Future<Output = Result<Vec<UploadView>, StoreError>> + Send {
+        async move {
+            match self.read(Query::Uploads(named)).await? {
+                Reply::Uploads(uploads) => Ok(uploads),
+                _ => Err(mismatch("uploads")),
+            }
+        }
+    }
+
+    /// What names uploads.
+    fn upload_uses(&self) -> impl Future<Output = Result<Vec<UploadUse>, StoreError>> + Send {
+        async move {
+            match self.read(Query::UploadUses).await? {
+                Reply::UploadUses(uses) => Ok(uses),
+                _ => Err(mismatch("uses of uploads")),
             }
         }
     }

@@ -117,6 +117,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         container: None,
         hostfile: None,
         cwd: "/".to_owned(),
+        stdin: None,
         grace_ms: 0,
         lease_ms: None,
         stop_signal: None,

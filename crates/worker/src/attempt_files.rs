@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use muster_protocol::{Job, OnPreemptExit0};
 
+use crate::attempt_room::{self, AttemptRoom};
 use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
 
 /// Appears when the job is told to stop.
@@ -42,11 +43,14 @@ pub(crate) fn checkpoint_directory(data_dir: &Path) -> PathBuf {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AttemptFiles {
     folders: Option<(PathBuf, PathBuf)>,
+    /// Where the rooms are.
+    data_dir: Option<PathBuf>,
 }
 
 impl AttemptFiles {
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { folders: Some((attempt_directory(data_dir), checkpoint_directory(data_dir))) }
+        let folders = Some((attempt_directory(data_dir), checkpoint_directory(data_dir)));
+        Self { folders, data_dir: Some(data_dir.to_owned()) }
     }
 
     /// Adds to a process what it needs to be stopped and to go on later.
@@ -61,6 +65,30 @@ impl AttemptFiles {
         spec.env
             .retain(|(name, _)| !variables(&AttemptPaths::default()).iter().any(|(ours, _)| ours == name));
         self.address(spec);
+        self.give_inputs(spec, job);
+    }
+
+    /// Says where the attempt finds what was sent along with its job.
+    fn give_inputs(&self, spec: &mut StartSpec, job: &Job) {
+        if job.upload.is_some()
+            && let Some(room) = self.room(&spec.key)
+        {
+            let directory = room.work().join(job.working_dir.as_deref().unwrap_or_default());
+            spec.cwd = directory.to_string_lossy().trim_end_matches('/').to_owned();
+        }
+        if job.stdin_upload.is_some() {
+            spec.stdin = self.stdin(&spec.key);
+        }
+    }
+
+    /// The room of an attempt, whether it is there or not.
+    pub(crate) fn room(&self, key: &Key) -> Option<AttemptRoom> {
+        self.data_dir.as_ref().map(|data_dir| AttemptRoom::of(data_dir, key))
+    }
+
+    fn stdin(&self, key: &Key) -> Option<String> {
+        let (attempts, _) = self.folders.as_ref()?;
+        Some(attempts.join(format!("{}.stdin", attempt_name(key))).to_string_lossy().into_owned())
     }
 
     /// Fills in the paths of an attempt, where they are not known.
@@ -94,10 +122,10 @@ impl AttemptFiles {
         spec.paths.checkpoint.clear();
     }
 
-    /// The checkpoint of an attempt that was never started.
-    pub(crate) fn remove_checkpoint(&self, key: &Key) {
-        let path = self.paths(key).checkpoint;
-        if !path.is_empty() {
+    /// What was put there for an attempt that was never started, but for its room.
+    pub(crate) fn remove_prepared(&self, key: &Key) {
+        let checkpoint = Some(self.paths(key).checkpoint).filter(|path| !path.is_empty());
+        for path in checkpoint.into_iter().chain(self.stdin(key)) {
             // What cannot be removed now is removed with the other leftovers.
             let _ = std::fs::remove_file(path);
         }
@@ -106,6 +134,9 @@ impl AttemptFiles {
     /// Files of attempts that ended, or never began, while there was no agent.
     pub(crate) fn remove_strangers(&self, known: &[Key]) {
         let Some((attempts, _)) = &self.folders else { return };
+        if let Some(data_dir) = &self.data_dir {
+            attempt_room::remove_strangers(data_dir, known);
+        }
         let known: HashSet<String> = known.iter().map(attempt_name).collect();
         for entry in std::fs::read_dir(attempts).into_iter().flatten().flatten() {
             let name = entry.file_name();

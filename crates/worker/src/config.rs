@@ -91,6 +91,8 @@ pub struct WorkerConfig {
     pub timing: Timing,
     /// The largest checkpoint that is taken from a job, in bytes.
     pub checkpoint_limit: u64,
+    /// Bytes of chunks of uploads that are kept for the next attempts; 0 keeps none.
+    pub input_cache: u64,
     /// The most jobs that wait here for a free slot. How many do depends on how short jobs are.
     pub max_ahead: u32,
 }
@@ -178,6 +180,7 @@ impl WorkerConfig {
             keeper_program: None,
             timing: Timing::default(),
             checkpoint_limit: 256 << 20,
+            input_cache: 10 << 30,
             max_ahead: 64,
         }
     }

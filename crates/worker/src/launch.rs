@@ -28,6 +28,9 @@ pub(crate) struct Note {
     /// It is not started again when it was lost.
     #[serde(default)]
     pub(crate) once: bool,
+    /// It has a room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) room: bool,
 }
 
 /// The key of a claim.
@@ -54,7 +57,8 @@ pub(crate) fn note_of(job: &Job, default_grace: Duration, output: Option<OutputF
     let grace_ms =
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
     let once = job.retry.as_ref().is_some_and(|retry| retry.lost == Some(false));
-    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once }
+    let room = job.upload.is_some();
+    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room }
 }
 
 /// Where a job runs.
@@ -92,6 +96,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         container: None,
         hostfile: None,
         cwd: cwd.to_string_lossy().into_owned(),
+        stdin: None,
         grace_ms,
         lease_ms: job.lease_ttl_ms,
         stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),
@@ -143,6 +148,7 @@ pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
         demo: false,
         output: None,
         once: false,
+        room: false,
     })
 }
 
@@ -177,7 +183,7 @@ mod tests {
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
         assert_eq!(
             read_note(&given.note, Duration::ZERO),
-            Note { attempt: 2, grace_ms: 3_000, demo: false, output: None, once: false }
+            Note { attempt: 2, grace_ms: 3_000, demo: false, output: None, once: false, room: false }
         );
         assert!(read_note(&spec(&json!({"retry": {"lost": false}})).note, Duration::ZERO).once);
         assert!(read_note(&spec(&json!({"command": "demo:x"})).note, Duration::ZERO).demo);

@@ -20,6 +20,7 @@
 
 mod agent;
 mod attempt_files;
+mod attempt_room;
 mod backoff;
 mod checkpoint_dirs;
 mod config;
@@ -41,6 +42,7 @@ mod results;
 mod secret_files;
 mod secret_keys;
 mod stop_signal;
+mod uploads;
 mod visible_devices;
 
 pub use agent::{ExitSummary, Shutdown, run, shutdown_on_signals};

@@ -59,6 +59,7 @@ mod sync;
 mod times;
 mod tls;
 mod two_schedulers;
+mod uploads;
 mod usage;
 mod visibility;
 mod webhooks;

@@ -17,6 +17,8 @@ Examples:
   muster run --cpus 4 --memory 8G -- python train.py --epochs 3
   muster run 'grep -c ERROR *.log | sort'
   muster run --env HF_TOKEN --tag a100 -- ./train.sh
+  muster run --upload . -- make test
+  zcat words.gz | muster run --stdin - -- sort
   muster run --gang 4 -- sh -c 'echo rank $GANG_INDEX of $GANG_SIZE'
   muster run --image python:3.13 --memory 2G -- python -c 'print(1)'
 
@@ -24,6 +26,10 @@ A single argument with blanks or shell characters is run by sh -c, everything
 else as it is. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
 code is the job's own; 128+N when signal N ended it, 125 when it has none, 130
 when it was cancelled.
+
+A file on the standard input, as in `muster run -- sort < words`, is sent along from
+where it stands; it is not used up. A pipe is sent with --stdin - only, so that an
+input that somebody left open holds nothing up.
 
 With --array, --each-line or --each-json many jobs run: how far they are is shown
 instead of their output, and the exit code is 1 when one of them failed.
@@ -135,6 +141,12 @@ pub(crate) struct JobArgs {
     /// What becomes of what is in these files when an attempt begins [default: truncate]
     #[arg(long, value_name = "MODE", value_enum, help_heading = "Output")]
     pub(crate) open_mode: Option<FileMode>,
+    /// Send this directory along and run in a copy of it; without what .gitignore and .musterignore name
+    #[arg(long, value_name = "DIR", help_heading = "Inputs")]
+    pub(crate) upload: Option<PathBuf>,
+    /// What the command reads from its standard input: a file, or - for that of this program, read to its end
+    #[arg(long, value_name = "FILE", help_heading = "Inputs")]
+    pub(crate) stdin: Option<String>,
     /// A word of your choice: submitting again with the same one returns the job made the first time
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use muster_client::PipelineFile;
+use muster_client::{Client, PipelineFile};
 use muster_document::{Document, Mistake};
 use muster_protocol::Pipeline;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use crate::job_request::working_dir;
 use crate::output::{json, mistakes, note};
 use crate::set_reference;
 use crate::settings::Settings;
+use crate::upload;
 
 /// Whether the file is a pipeline, and not a list of jobs: by its name, else by what is in it.
 pub(crate) fn is_pipeline(name: &str, text: &str) -> bool {
@@ -51,14 +52,15 @@ pub(crate) async fn submit(
     if args.check {
         return approve(name, &document, settings);
     }
+    let client = settings.client()?;
     let file = PipelineFile {
         text,
         params,
         working_dir: working_dir(args.job.workdir.as_deref())?,
         user: settings.submitter(args.job.user.as_ref()),
         idempotency_key: args.job.idempotency_key.clone(),
+        uploads: uploads(&client, name, &document).await?,
     };
-    let client = settings.client()?;
     let pipeline = client.submit_pipeline(&file).await?;
     tell(&pipeline);
     if args.wait {
@@ -85,13 +87,49 @@ pub(crate) async fn add(args: &AddArgs, settings: &Settings) -> anyhow::Result<u
     if args.check {
         return approve(&args.file, &document, settings);
     }
-    let working_dir = working_dir(args.workdir.as_deref())?;
-    let file =
-        PipelineFile { text, params, working_dir, user: settings.submitter(None), idempotency_key: None };
+    let file = PipelineFile {
+        text,
+        params,
+        working_dir: working_dir(args.workdir.as_deref())?,
+        user: settings.submitter(None),
+        idempotency_key: None,
+        uploads: uploads(&client, &args.file, &document).await?,
+    };
     let extended = client.add_steps(&pipeline.set.id, &file).await?;
     tell(&extended);
     print(&extended, settings)?;
     Ok(exit::OK)
+}
+
+/// Sends what steps name, each once. Names are relative to the file.
+async fn uploads(
+    client: &Client,
+    file: &str,
+    document: &Document,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let beside = if file == "-" { None } else { Path::new(file).parent() };
+    let beside = beside.unwrap_or(Path::new(""));
+    let mut sent = BTreeMap::new();
+    for step in &document.steps {
+        for (path, is_directory) in [(&step.job.upload, true), (&step.job.stdin_upload, false)] {
+            let Some(path) = path.as_deref().filter(|path| !path.is_empty() && !sent.contains_key(*path))
+            else {
+                continue;
+            };
+            let place = beside.join(path);
+            let place = if place.as_os_str().is_empty() { Path::new(".") } else { &place };
+            let id = if is_directory {
+                upload::directory(client, place).await
+            } else {
+                upload::file(client, place).await
+            };
+            let id = id.map_err(|error| {
+                error.context(format!("{}:{}: step {}", shown(file), step.line, step.name))
+            })?;
+            sent.insert(path.to_owned(), id);
+        }
+    }
+    Ok(sent)
 }
 
 fn parameters(args: &ParameterArgs) -> BTreeMap<String, String> {

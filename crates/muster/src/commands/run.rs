@@ -20,6 +20,7 @@ use crate::output::{after_key, note, status};
 use crate::progress::{JobProgress, Until};
 use crate::settings::Settings;
 use crate::signals::Signals;
+use crate::upload;
 
 /// A job that has not started by then is explained.
 const SOON: Duration = Duration::from_secs(2);
@@ -84,6 +85,9 @@ async fn run_on(
 ) -> anyhow::Result<u8> {
     let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command, settings).await?;
     request.max_retries.get_or_insert(ATTEMPTS);
+    if args.job.stdin.is_none() && !args.array.is_asked_for() {
+        request.stdin_upload = upload::implicit(&client).await?;
+    }
     if args.array.is_asked_for() {
         let watched = array::Watched { args: &args.array, detach: args.detach };
         return watched.run(&client, request, settings, signals).await;

@@ -33,6 +33,8 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("command", command(job));
     add("image", job.image.as_deref().map(printable).unwrap_or_default());
     add("container", job.container.as_deref().map(container).unwrap_or_default());
+    add("upload", job.upload.as_deref().map(upload).unwrap_or_default());
+    add("stdin", job.stdin_upload.as_deref().map(upload).unwrap_or_default());
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
     add("stdout", job.stdout_path.as_deref().map(printable).unwrap_or_default());
     add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
@@ -100,6 +102,11 @@ fn container(asked: &Container) -> String {
     said.extend(asked.ulimits.iter().map(|(name, limit)| format!("{name}={limit}")));
     said.extend(asked.credentials.as_ref().map(|name| format!("credentials from secret {name}")));
     printable(&said.join(", "))
+}
+
+/// Its id is long, and its beginning tells it apart.
+fn upload(id: &str) -> String {
+    format!("{}, sent along", printable(&id.chars().take(12).collect::<String>()))
 }
 
 /// The GPUs of its worker that it has, or had last.

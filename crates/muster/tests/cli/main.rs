@@ -6,6 +6,7 @@ mod embedded;
 mod examples;
 mod gangs;
 mod harness;
+mod inputs;
 mod inside;
 mod logs;
 mod looking;

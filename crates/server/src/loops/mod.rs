@@ -11,6 +11,7 @@ mod probe;
 mod reaper;
 mod retention;
 pub(crate) mod store_time;
+mod uploads;
 mod webhooks;
 
 pub(crate) use blob_sweep::run as sweep_blobs;
@@ -22,4 +23,5 @@ pub(crate) use probe::run as probe;
 pub(crate) use reaper::run as reap;
 pub(crate) use retention::run as retain;
 pub(crate) use store_time::run as keep_time;
+pub(crate) use uploads::run as tidy_uploads;
 pub(crate) use webhooks::run as deliver;

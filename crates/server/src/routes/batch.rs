@@ -22,7 +22,7 @@ use crate::extract::{Call, json};
 use crate::lenient::{self, Part, Reading};
 use crate::submission::SubmitBody;
 use crate::visibility::Visibility;
-use crate::{gang_submission, ownership, secret_uses, view};
+use crate::{gang_submission, job_inputs, ownership, secret_uses, view};
 
 /// Jobs that were asked for, each checked on its own.
 type Items = Vec<Result<NewJob, ApiError>>;
@@ -63,6 +63,7 @@ pub(crate) async fn submit_batch(
     let first_tasks: Vec<bool> = jobs.iter().map(|job| job.first_task.is_none()).collect();
     if asked > 0 {
         secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
+        job_inputs::admit(&app, &call.identity.principal, &mut jobs).await?;
         app.admission.admit(app.store.as_ref(), &jobs).await?;
         let command = call.attributed(Command::Submit(Submit { jobs, atomic, set: None }));
         let Outcome::Submitted(outcomes) = app.batcher.submit_one(command).await? else {

@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::extract::{Call, empty, json, leased_name};
 use crate::ownership;
 use crate::submission::check_text;
-use crate::{duration, secret_uses, view};
+use crate::{duration, job_inputs, secret_uses, view};
 
 /// Claims the next job, or several.
 #[utoipa::path(
@@ -73,6 +73,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
         Some(delivery) => take_jobs(&app, delivery, call.request_id)?,
         None => Vec::new(),
     };
+    job_inputs::keep_back(&app, call.worker().as_ref(), &mut jobs).await?;
     secret_uses::attach(&app, call.worker().as_ref(), &mut jobs).await?;
     answer(&jobs, max.is_some())
 }

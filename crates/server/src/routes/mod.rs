@@ -34,6 +34,7 @@ mod summary;
 mod sync;
 mod system;
 mod table;
+mod uploads;
 mod usage;
 mod users;
 mod webhooks;

@@ -21,9 +21,7 @@ use super::claim::ClaimAnswer;
 use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
-    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
-    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
-    reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers,
+    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers, uploads,
 };
 
 #[derive(OpenApi)]
@@ -106,6 +104,12 @@ use super::{
         secrets::get_secret,
         secrets::put_secret,
         secrets::delete_secret,
+        uploads::upload_limits,
+        uploads::declare_upload,
+        uploads::send_chunks,
+        uploads::complete_upload,
+        uploads::get_job_upload,
+        uploads::read_job_chunks,
         dead_letters::list_dead_letters,
         dead_letters::retry_dead_letters,
         dead_letters::delete_dead_letters,

@@ -17,8 +17,8 @@ use crate::app::{App, Shared};
 use crate::body::read_body;
 use crate::error::ApiError;
 use crate::extract::{Call, SetPath, json};
-use crate::set_submission::{self as submission, Existing, mistakes, parameters};
-use crate::{ownership, secret_uses, view};
+use crate::set_submission::{self as submission, Existing, mistakes, parameters, uploads};
+use crate::{job_inputs, ownership, secret_uses, view};
 
 /// Up to this size the jobs of a pipeline are read at once.
 const READ_WHOLE: u32 = 2_000;
@@ -34,6 +34,7 @@ const DEFAULT_PAGE: usize = 100;
     params(
         ("param" = Option<Vec<String>>, Query, description = "A parameter of the file, as NAME=VALUE"),
         ("working_dir" = Option<String>, Query, description = "Where steps run that do not say it"),
+        ("upload" = Option<Vec<String>>, Query, description = "What the file names and was sent, as PATH=ID"),
         ("user" = Option<String>, Query, description = "Who submits the steps that do not say it"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the submit safe to repeat"),
     ),
@@ -57,6 +58,7 @@ pub(crate) async fn submit_pipeline(
         config: &app.config,
         working_dir: call.params.filled("working_dir"),
         user: call.params.filled("user"),
+        uploads: &uploads(call.params.all("upload"))?,
     };
     let (_, submit) = pipeline.create(call.header(HEADER_IDEMPOTENCY_KEY).map(str::to_owned))?;
     let taken = take(&app, &call, submit).await?;
@@ -72,6 +74,7 @@ pub(crate) async fn submit_pipeline(
         ("id" = String, Path),
         ("param" = Option<Vec<String>>, Query, description = "A parameter of the file, as NAME=VALUE"),
         ("working_dir" = Option<String>, Query, description = "Where steps run that do not say it"),
+        ("upload" = Option<Vec<String>>, Query, description = "What the file names and was sent, as PATH=ID"),
         ("user" = Option<String>, Query, description = "Who submits the steps that do not say it"),
     ),
     responses((status = 201, description = "The pipeline with the new steps", body = Pipeline))
@@ -100,6 +103,7 @@ pub(crate) async fn add_steps(
         config: &app.config,
         working_dir: call.params.filled("working_dir"),
         user: call.params.filled("user"),
+        uploads: &uploads(call.params.all("upload"))?,
     };
     let taken = take(&app, &call, pipeline.extend(id)?).await?;
     tracing::info!(set_id = %id, request_id = %call.request_id, size = taken.size, "steps added");
@@ -136,6 +140,7 @@ pub(super) struct Taken {
 pub(super) async fn take(app: &App, call: &Call, mut submit: Submit) -> Result<Taken, ApiError> {
     ownership::admit(app, &call.identity.principal, &mut submit.jobs).await?;
     secret_uses::admit(app, &call.identity.principal, &submit.jobs).await?;
+    job_inputs::admit(app, &call.identity.principal, &mut submit.jobs).await?;
     let mut remarks = app.admission.admit(app.store.as_ref(), &submit.jobs).await?;
     match app.batcher.submit_one(call.attributed(Command::Submit(submit))).await? {
         Outcome::SubmittedSet { set, repeated, warnings } => {

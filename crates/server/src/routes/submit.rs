@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::extract::{Call, json};
 use crate::submission::SubmitBody;
 use crate::visibility::Visibility;
-use crate::{gang_submission, lenient, ownership, secret_uses, view};
+use crate::{gang_submission, job_inputs, lenient, ownership, secret_uses, view};
 
 /// Submits one job.
 #[utoipa::path(
@@ -40,6 +40,7 @@ pub(crate) async fn submit_job(
     let mut jobs = gang_submission::spread(vec![job]);
     ownership::admit(&app, &call.identity.principal, &mut jobs).await?;
     secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
+    job_inputs::admit(&app, &call.identity.principal, &mut jobs).await?;
     let remarks = app.admission.admit(app.store.as_ref(), &jobs).await?;
     let command = call.attributed(Command::Submit(Submit { jobs, atomic: is_gang, set: None }));
     let Outcome::Submitted(results) = app.batcher.submit_one(command).await? else {

@@ -24,7 +24,7 @@ use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, json};
 use crate::lenient::{self, lenient_object};
-use crate::{secret_uses, view};
+use crate::{job_inputs, secret_uses, view};
 
 use super::claim::claimed_jobs;
 use super::reports::note;
@@ -85,6 +85,7 @@ lenient_object! {
         claim_key: String = "claim_key",
         claim_again: bool = "claim_again",
         prepares: bool = "prepares",
+        takes_inputs: bool = "takes_inputs",
         prepared: Vec<LeaseBody> = "prepared",
         own_leases: bool = "own_leases",
     }
@@ -261,6 +262,9 @@ impl Exchange<'_> {
                 let handed = self.app.dispatcher.park(waiting, wait).await;
                 self.hand_over(&mut response, handed)?;
             }
+        }
+        if !request.takes_inputs.unwrap_or(false) {
+            job_inputs::keep_back(self.app, Some(self.worker), &mut response.jobs).await?;
         }
         secret_uses::attach(self.app, Some(self.worker), &mut response.jobs).await?;
         Ok(response)

@@ -5,11 +5,7 @@
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use muster_domain::access::Action::{
-    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, FollowLink, Join,
-    ManageAccounts, ManageKeys, ManageTokens, ReadArtifacts, ReadAudit, ReadCheckpoint, ReadCluster,
-    ReadEvents, ReadHealth, ReadJobs, ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets,
-    ReadWebhooks, ReadWorkers, RemoveQueues, ReportJobs, SaveArtifacts, SaveCheckpoint, SubmitJobs,
-    UseAccount,
+    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, FollowLink, Join, ManageAccounts, ManageKeys, ManageTokens, ReadArtifacts, ReadAudit, ReadCheckpoint, ReadCluster, ReadEvents, ReadHealth, ReadJobs, ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, RemoveQueues, ReportJobs, SaveArtifacts, SaveCheckpoint, SubmitJobs, UseAccount, ReadInputs,
 };
 
 use crate::app::Shared;
@@ -18,9 +14,7 @@ use crate::error::ApiError;
 
 use super::rows::{Routes, Verb};
 use super::{
-    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
-    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
-    reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers,
+    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers, uploads,
 };
 
 /// The whole API of one scheduler.
@@ -40,6 +34,7 @@ pub(super) fn all() -> Routes {
     let routes = worker_routes(routes);
     let routes = queue_and_webhook_routes(routes);
     let routes = secret_routes(routes);
+    let routes = upload_routes(routes);
     let routes = access_routes(routes);
     cluster_routes(routes)
 }
@@ -143,6 +138,17 @@ fn secret_routes(routes: Routes) -> Routes {
         .get("/secrets/{name}", ReadSecrets, secrets::get_secret)
         .on(Verb::Put, "/secrets/{name}", ChangeSecrets, secrets::put_secret)
         .on(Verb::Delete, "/secrets/{name}", ChangeSecrets, secrets::delete_secret)
+}
+
+/// Uploads, and what workers fetch of them.
+fn upload_routes(routes: Routes) -> Routes {
+    routes
+        .get("/uploads/limits", SubmitJobs, uploads::upload_limits)
+        .post("/uploads", SubmitJobs, uploads::declare_upload)
+        .post("/uploads/{id}/chunks", SubmitJobs, uploads::send_chunks)
+        .post("/uploads/{id}/complete", SubmitJobs, uploads::complete_upload)
+        .get("/jobs/{id}/uploads/{upload}", ReadInputs, uploads::get_job_upload)
+        .post("/jobs/{id}/uploads/{upload}/chunks", ReadInputs, uploads::read_job_chunks)
 }
 
 /// Users, tokens, keys of workers, and who did what to them.

@@ -18,6 +18,7 @@ use super::oidc::OidcArgs;
 use super::policy::PolicyArgs;
 use super::pools::PoolSettings;
 use super::tls::TlsArgs;
+use super::uploads::UploadArgs;
 use super::values::{
     Driver, ListenAddress, Mode, QueueNames, Retention, SizeLimit, any_duration, positive, scoring,
 };
@@ -170,6 +171,8 @@ pub struct SchedulerArgs {
     #[command(flatten)]
     pub webhooks: WebhookArgs,
     #[command(flatten)]
+    pub uploads: UploadArgs,
+    #[command(flatten)]
     pub bounds: BoundArgs,
     /// How logs are written: json, human, or auto for human on a terminal
     #[arg(long, env = "MUSTER_LOG_FORMAT", default_value = "auto")]
@@ -250,6 +253,7 @@ impl SchedulerArgs {
             drain_timeout: self.drain_timeout,
             webhooks: self.webhooks.config(),
             blobs: self.blobs.config(),
+            uploads: self.uploads.config(),
             bounds: self.bounds.config(),
             access: self.access.config(),
             tls: self.tls.config(),

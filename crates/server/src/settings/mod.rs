@@ -14,6 +14,7 @@ mod oidc;
 mod policy;
 mod pools;
 mod tls;
+mod uploads;
 mod values;
 mod webhooks;
 
@@ -28,6 +29,7 @@ pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
 pub use tls::TlsArgs;
 pub(crate) use values::any_duration;
+pub use uploads::UploadArgs;
 pub use values::{
     Driver, ListenAddress, Mode, OPEN_TO_WORKERS, QueueNames, Retention, SizeLimit, StoreChoice,
     open_to_the_network,

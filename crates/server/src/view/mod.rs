@@ -71,6 +71,8 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
     let secrets = spec.secrets.iter().map(secret).collect();
     let output = spec.output.as_deref().cloned().unwrap_or_default();
     let (image, container) = containers::of_spec(spec);
+    let inputs = spec.inputs.as_deref();
+    let id = |upload: &domain::UploadRef| upload.id.clone();
     wire::Job {
         on_disconnect,
         secrets,
@@ -80,6 +82,8 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         open_mode: output.append.then_some(wire::OpenMode::Append),
         image,
         container,
+        upload: inputs.and_then(|inputs| inputs.upload.as_ref()).map(id),
+        stdin_upload: inputs.and_then(|inputs| inputs.stdin.as_ref()).map(id),
         ..wire::Job::default()
     }
 }

@@ -41,6 +41,7 @@ pub mod submissions;
 pub mod sweeps;
 pub mod times;
 pub mod unique;
+pub mod uploads;
 pub mod usage;
 pub mod visibility;
 pub mod webhooks;
@@ -221,6 +222,11 @@ macro_rules! compliance_suite {
             secrets {
                 versions_of_a_secret_follow_one_another, of_two_changes_in_one_batch_one_is_refused,
                 a_worker_says_all_its_keys_at_once,
+            }
+            uploads {
+                an_upload_is_declared_then_complete_and_jobs_name_it, a_job_names_only_what_is_there,
+                uses_outlive_the_submission_and_keep_an_upload, while_old_uploads_are_removed_none_is_declared,
+                an_upload_in_use_is_not_forgotten,
             }
             rules {
                 every_rule_with_every_pair_of_ends, rules_of_one_job_are_judged_by_group,

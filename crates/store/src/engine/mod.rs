@@ -33,6 +33,7 @@ mod settle;
 mod standings;
 mod submit;
 mod sweep;
+mod uploads;
 mod usage;
 mod visible;
 mod webhooks;
@@ -141,6 +142,7 @@ async fn apply_admitted<T: Tx>(
     work.flush().await?;
     webhooks::apply(&mut work, commands, &mut answers).await?;
     secrets::apply(&mut work, commands, &mut answers).await?;
+    uploads::apply(&mut work, commands, &mut answers).await?;
     attribution::audit(&mut work, given, &answers).await?;
     history::learn(&mut work).await?;
     let usage = usage::count(&mut work).await?;

@@ -9,7 +9,7 @@ use muster_planner::WorkerView;
 use super::claim::with_usage;
 use super::visible::{Visible, only_shown_steps};
 use super::why::why;
-use super::{Policies, accounts, devices, overview, preview, secrets, standings, usage, webhooks};
+use super::{Policies, accounts, devices, overview, preview, secrets, standings, uploads, usage, webhooks};
 use crate::error::StoreError;
 use crate::query::{
     EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage, JobView, Query, Reply, SetCount,
@@ -56,6 +56,8 @@ pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Resu
         Query::DeadLetters(filter) => Reply::DeadLetters(tx.dead_letters(filter).await?),
         Query::Secrets(names) => Reply::Secrets(secrets::list(tx, names.as_deref()).await?),
         Query::SealingKeys(worker) => Reply::SealingKeys(secrets::keys(tx, worker.as_ref()).await?),
+        Query::Uploads(uploads) => Reply::Uploads(uploads::list(tx, uploads.as_deref()).await?),
+        Query::UploadUses => Reply::UploadUses(uploads::uses(tx).await?),
         Query::Gang(id) => {
             let mut tasks = tx.gang_tasks(&[*id]).await?;
             tasks.sort_unstable_by_key(index);

@@ -60,6 +60,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Secrets(_)
+            | Command::Uploads(_)
             | Command::Account(_)
             | Command::Remove(_)
             | Command::Plan(_)

@@ -393,7 +393,7 @@ impl Agent {
             self.pace.record(end.run_us);
         }
         if end.outcome == Outcome::Withdrawn {
-            self.attempts.remove_checkpoint(&key);
+            self.attempts.remove_prepared(&key);
         }
         match reports::of_end(&key, &end) {
             Some(_) if !lost => {
@@ -455,6 +455,7 @@ impl Agent {
             if !self.held.contains(&key) {
                 tracing::info!(job_id = %key.job_id, lease = key.lease, "went on with a job found in the keeper");
                 self.held.insert(key.clone(), note, Stage::Queued, None);
+                self.note_room(&key);
             }
             match phase {
                 Phase::Queued => {}

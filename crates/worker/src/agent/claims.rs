@@ -65,6 +65,7 @@ impl Agent {
     /// What a job gets of secrets, and its container; or why it cannot run here.
     fn take_up(&self, job: &Job) -> Result<Brought, (ReportKind, String)> {
         let secrets = self.open_secrets(job).map_err(|reason| (ReportKind::Refused, reason))?;
+        self.gives_stdin(job).map_err(|reason| (ReportKind::Refused, reason))?;
         let planned = self.plan_container(job).map_err(|unready| (unready.cost.report(), unready.message))?;
         Ok(Brought { secrets, planned })
     }
@@ -91,13 +92,14 @@ impl Agent {
         spec.secrets = brought.secrets;
         let output = launch::output_files(job, &self.job_dir);
         let note = launch::note_of(job, self.config.timing.grace, output);
-        let steps = preparation::steps(&note, &spec, image);
+        let steps = preparation::steps(job, &note, &spec, image, &self.attempts);
         let stage = match (steps.is_empty(), self.await_round(job, &key)) {
             (false, _) => Stage::Preparing,
             (true, true) => Stage::Prepared,
             (true, false) => Stage::Queued,
         };
-        self.held.insert(key, note, stage.clone(), Some(sent_ns));
+        self.held.insert(key.clone(), note, stage.clone(), Some(sent_ns));
+        self.note_room(&key);
         // The fence must be right before there is anything to fence.
         self.update_fence();
         self.join_round(job, &mut spec);
@@ -105,6 +107,27 @@ impl Agent {
             Stage::Preparing => self.prepare(Box::new(spec), steps),
             Stage::Prepared => self.ready_to_start(Box::new(spec)),
             _ => self.launch(Box::new(spec)),
+        }
+    }
+
+    /// A keeper of an older version would start the job without its standard input.
+    fn gives_stdin(&self, job: &Job) -> Result<(), String> {
+        if job.stdin_upload.is_some() && !self.executor.gives_stdin {
+            return Err(
+                "the keeper of this worker is of an older version and gives no standard input; it is \
+                        replaced when it has no jobs and the worker starts again"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the room of an attempt goes with it.
+    pub(super) fn note_room(&mut self, key: &Key) {
+        if let Some(held) = self.held.get_mut(key)
+            && held.note.room
+        {
+            held.room = self.attempts.room(key);
         }
     }
 
@@ -199,7 +222,9 @@ impl Agent {
         if matches!(held.stage, Stage::Preparing | Stage::Prepared) {
             tracing::warn!(job_id = %key.job_id, lease = key.lease, answer = message, "the lease is lost before the start");
             self.drop_waiting(key);
-            self.held.remove(key);
+            if let Some(held) = self.held.remove(key) {
+                held.remove_files();
+            }
             return;
         }
         if held.lost || !matches!(held.stage, Stage::Queued | Stage::Running) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use muster_protocol::LeaseRef;
 use tokio::time::Instant;
 
+use crate::attempt_room::AttemptRoom;
 use crate::keeper::{End, Files, Key};
 use crate::launch::Note;
 
@@ -51,6 +52,8 @@ pub(super) struct Held {
     pub(super) result: String,
     /// The same for the checkpoint that the job left.
     pub(super) checkpoint: String,
+    /// What goes with the attempt.
+    pub(super) room: Option<AttemptRoom>,
 }
 
 impl Held {
@@ -61,6 +64,9 @@ impl Held {
                 // What cannot be removed is removed with the other leftovers.
                 let _ = std::fs::remove_file(path);
             }
+        }
+        if let Some(room) = &self.room {
+            room.clone().remove_soon();
         }
     }
 }
@@ -117,7 +123,8 @@ impl HeldJobs {
         }
         self.count(&stage, 1);
         let (result, checkpoint) = (String::new(), String::new());
-        self.jobs.insert(key, Held { note, stage, renewed_ns, lost: false, files: None, result, checkpoint });
+        let (lost, files, room) = (false, None, None);
+        self.jobs.insert(key, Held { note, stage, renewed_ns, lost, files, result, checkpoint, room });
     }
 
     /// Moves a job on and returns the stage that it leaves.
@@ -249,7 +256,7 @@ mod tests {
     }
 
     fn note() -> Note {
-        Note { attempt: 1, grace_ms: 0, demo: false, output: None, once: false }
+        Note { attempt: 1, grace_ms: 0, demo: false, output: None, once: false, room: false }
     }
 
     #[test]

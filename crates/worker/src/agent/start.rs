@@ -80,7 +80,7 @@ pub async fn run(
     rounds.registered();
     let output = LogsConfig { directory: output_directory(directory.path()), flush: config.timing.log_flush };
     let logs = Logs::start(client.clone(), output);
-    let preparations = Preparations::new(client.clone());
+    let preparations = Preparations::new(client.clone(), directory.path(), config.input_cache);
     let artifacts = Artifacts::new(client.clone(), config.timing.artifacts);
     let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
     let calls = Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1)));

@@ -27,6 +27,7 @@ pub(crate) fn fake() -> Executor {
         names_files: true,
         hands_secrets: true,
         runs_containers: true,
+        gives_stdin: true,
         isolation: IsolationForm::None,
     }
 }

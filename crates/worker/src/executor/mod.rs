@@ -36,6 +36,8 @@ pub(crate) struct Executor {
     pub(crate) isolation: IsolationForm,
     /// It starts containers.
     pub(crate) runs_containers: bool,
+    /// It gives processes a standard input.
+    pub(crate) gives_stdin: bool,
 }
 
 impl Executor {

@@ -156,8 +156,15 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     let mut buffer = Vec::new();
     let answer = tokio::time::timeout(GREETING_TIMEOUT, read_frame(&mut reader, &mut buffer)).await;
     let mut messages = answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??.into_iter();
-    let Some(FromKeeper::Welcome { pid, jobs, names_files, hands_secrets, runs_containers, isolation }) =
-        messages.next()
+    let Some(FromKeeper::Welcome {
+        pid,
+        jobs,
+        names_files,
+        hands_secrets,
+        runs_containers,
+        gives_stdin,
+        isolation,
+    }) = messages.next()
     else {
         return Err(io::Error::other("the first message is not a greeting"));
     };
@@ -171,7 +178,9 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     }
     tokio::spawn(read(reader, incoming));
     tokio::spawn(write(writer, outgoing));
-    Ok((Executor { commands, events, names_files, hands_secrets, runs_containers, isolation }, jobs))
+    let executor =
+        Executor { commands, events, names_files, hands_secrets, runs_containers, gives_stdin, isolation };
+    Ok((executor, jobs))
 }
 
 async fn read_frame(reader: &mut OwnedReadHalf, buffer: &mut Vec<u8>) -> io::Result<Vec<FromKeeper>> {

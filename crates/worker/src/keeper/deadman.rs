@@ -189,6 +189,7 @@ mod tests {
             container: None,
             hostfile: None,
             cwd: "/".into(),
+            stdin: None,
             grace_ms: 60_000,
             lease_ms: None,
             stop_signal: Some(2),

@@ -55,13 +55,17 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
     let env = environment(spec, around);
     let env = env.into_iter().map(|(name, value)| text(&[name, b"=", value].concat(), "the environment"));
     let env = env.collect::<Result<Vec<_>, _>>()?;
+    let stdin = spec.stdin.as_deref().map(stdin).transpose()?;
     let plan = Plan {
         program: &text(program.as_os_str().as_bytes(), "the program")?,
         argv: &argv,
         env: &env,
         directory: &text(spec.cwd.as_bytes(), "the working directory")?,
         stdio: [
-            nothing().map_err(|error| format!("cannot open /dev/null: {error}"))?.as_fd(),
+            match &stdin {
+                Some(file) => file.as_fd(),
+                None => nothing().map_err(|error| format!("cannot open /dev/null: {error}"))?.as_fd(),
+            },
             around.handles.stdout.as_fd(),
             around.handles.stderr.as_fd(),
         ],
@@ -69,6 +73,14 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
         group: around.group,
     };
     spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
+}
+
+/// Opens the standard input of an attempt. Nobody else needs its name, so that it goes when the attempt ends.
+fn stdin(path: &str) -> Result<File, String> {
+    let file = File::open(path).map_err(|error| format!("cannot open the standard input {path}: {error}"))?;
+    // What cannot be removed now is removed with the other leftovers.
+    let _ = std::fs::remove_file(path);
+    Ok(file)
 }
 
 /// What jobs read from; opened once.

@@ -83,6 +83,7 @@ mod tests {
             argv: Vec::new(),
             env: Vec::new(),
             cwd: "/".into(),
+            stdin: None,
             grace_ms: 1_000,
             lease_ms: None,
             stop_signal: None,

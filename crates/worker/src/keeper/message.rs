@@ -52,6 +52,9 @@ pub struct StartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostfile: Option<String>,
     pub cwd: String,
+    /// The file that the process reads as its standard input; nothing when absent. The keeper removes it at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
     /// Between the polite signal and the kill, when the keeper stops the job by itself.
     pub grace_ms: u64,
     /// How long its lease lasts without being renewed; as long as the fence says when absent.
@@ -321,6 +324,9 @@ pub enum FromKeeper {
         /// It starts containers; one of an older version would start their command on the host.
         #[serde(default)]
         runs_containers: bool,
+        /// It gives processes a standard input.
+        #[serde(default)]
+        gives_stdin: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

@@ -284,6 +284,7 @@ impl State {
                     hands_secrets: true,
                     isolation: self.isolation.as_ref().map_or(IsolationForm::None, |own| own.form),
                     runs_containers: true,
+                    gives_stdin: true,
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -508,6 +509,7 @@ mod tests {
             container: None,
             hostfile: None,
             cwd: "/".into(),
+            stdin: None,
             grace_ms: 1_000,
             lease_ms: None,
             stop_signal: None,

@@ -13,7 +13,7 @@ use self::intake::Intake;
 use self::sets::Sets;
 pub(super) use self::shapes::name_shapes;
 use super::work::Work;
-use super::{Answers, pick, settle};
+use super::{Answers, pick, settle, uploads};
 use crate::command::{Command, Outcome, Submit, Submitted};
 use crate::error::StoreError;
 use crate::tx::Tx;
@@ -35,15 +35,18 @@ pub(crate) async fn apply<T: Tx>(
     let unique = unique_jobs(work, &submits).await?;
     let mut intake = Intake::new(by_key, unique);
     let mut sets = Sets::read(work, &submits).await?;
+    let uploads = uploads::Named::lock(work, &submits).await?;
     let mut taken: Vec<(usize, Result<Entry, Rejection>)> = Vec::with_capacity(submits.len());
-    for (position, submit) in submits {
-        work.on_behalf_of(position);
-        taken.push((position, enter(work, &mut intake, &mut sets, submit)));
+    for (position, submit) in &submits {
+        work.on_behalf_of(*position);
+        let entry = uploads.check(submit).and_then(|()| enter(work, &mut intake, &mut sets, submit));
+        taken.push((*position, entry));
         intake.mark(work.by(None));
     }
     let written = sets.write(work).await?;
     work.on_behalf_of_scheduler();
     intake.write(work).await?;
+    uploads.note_uses(work, &intake.jobs).await?;
     // Jobs that gave way to newcomers take their dependants along, also those that came in just now.
     settle::dependants(work).await?;
     let warnings = shapes::warnings(work, &intake.jobs).await?;

@@ -5,8 +5,10 @@
 
 mod checkpoint;
 mod image;
+mod upload;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use muster_client::Client;
@@ -14,10 +16,13 @@ use muster_protocol::ReportKind;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
+use self::upload::Uploads;
 use super::agent_loop::Agent;
 use super::held::Stage;
 use super::reports;
 use crate::containers::{Pulls, Wanted};
+use crate::attempt_files::AttemptFiles;
+use crate::attempt_room::AttemptRoom;
 use crate::keeper::{Key, StartSpec};
 use crate::launch::Note;
 use crate::output_files::OutputFiles;
@@ -34,6 +39,10 @@ pub(super) enum Step {
     OutputFiles(OutputFiles),
     /// The image of its container.
     Image(Wanted),
+    /// The file that it reads as its standard input.
+    Stdin(String),
+    /// The directory that it runs in a copy of.
+    Upload(String, AttemptRoom),
 }
 
 /// Why a job cannot be started.
@@ -77,6 +86,7 @@ struct Tools {
     client: Client,
     room: Arc<Semaphore>,
     pulls: Pulls,
+    uploads: Arc<Uploads>,
 }
 
 /// All preparations under way.
@@ -89,9 +99,11 @@ pub(super) struct Preparations {
 }
 
 impl Preparations {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, data_dir: &Path, input_cache: u64) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let tools = Tools { client, room: Arc::new(Semaphore::new(STEPS_AT_ONCE)), pulls: Pulls::default() };
+        let (room, uploads) = (Semaphore::new(STEPS_AT_ONCE), Uploads::new(data_dir, input_cache));
+        let (room, uploads) = (Arc::new(room), Arc::new(uploads));
+        let tools = Tools { client, room, pulls: Pulls::default(), uploads };
         Self { tools, sender, receiver, waiting: HashMap::new() }
     }
 
@@ -122,6 +134,16 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
             }
             // One pull may be for many: it takes no room from others.
             Step::Image(wanted) => image::provide(&tools.pulls, wanted, spec).await?,
+            Step::Stdin(id) => {
+                let _room = tools.room.acquire().await;
+                let target = upload::stdin_target(spec)?;
+                tools.uploads.fetch(&tools.client, spec, id, target).await?;
+            }
+            Step::Upload(id, room) => {
+                let _room = tools.room.acquire().await;
+                let target = upload::directory_target(room)?;
+                tools.uploads.fetch(&tools.client, spec, id, target).await?;
+            }
             Step::OutputFiles(files) => create(files.clone()).await?,
         }
     }
@@ -129,9 +151,19 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
 }
 
 /// What must be done before a job has a process.
-pub(super) fn steps(note: &Note, spec: &StartSpec, image: Option<Wanted>) -> Vec<Step> {
+pub(super) fn steps(
+    job: &Job,
+    note: &Note,
+    spec: &StartSpec,
+    image: Option<Wanted>,
+    files: &AttemptFiles,
+) -> Vec<Step> {
     let checkpoint = (!spec.paths.checkpoint.is_empty()).then_some(Step::Checkpoint);
+    let stdin = job.stdin_upload.as_ref().filter(|_| spec.stdin.is_some());
+    let upload = job.upload.clone().zip(files.room(&spec.key));
     let steps = checkpoint.into_iter().chain(image.map(Step::Image));
+    let steps = steps.chain(stdin.cloned().map(Step::Stdin));
+    let steps = steps.chain(upload.map(|(id, room)| Step::Upload(id, room)));
     // Last, so that no file is emptied for a job that is not started.
     steps.chain(note.output.clone().map(Step::OutputFiles)).collect()
 }
@@ -155,7 +187,7 @@ impl Agent {
         self.drop_prepared(key);
         if let Some(task) = self.preparations.waiting.remove(key) {
             task.abort();
-            self.attempts.remove_checkpoint(key);
+            self.attempts.remove_prepared(key);
         }
     }
 
@@ -176,7 +208,7 @@ impl Agent {
             Ok(spec) => self.ready_to_start(spec),
             Err(Unready { message, cost }) => {
                 tracing::warn!(job_id = %key.job_id, lease = key.lease, error = message, "the job cannot be started");
-                self.attempts.remove_checkpoint(&key);
+                self.attempts.remove_prepared(&key);
                 self.report_unstarted(&key, cost.report(), Some(message));
             }
         }
