@@ -10,7 +10,7 @@ use http::{HeaderValue, Request};
 
 use crate::error::ClientError;
 use crate::request_body::RequestBody;
-use crate::transport::{Transport, TransportFuture};
+use crate::transport::{Transport, TransportFuture, UpgradeFuture};
 
 pub(crate) struct WithToken {
     inner: Arc<dyn Transport>,
@@ -36,6 +36,11 @@ impl Transport for WithToken {
     fn send(&self, mut request: Request<RequestBody>) -> TransportFuture {
         request.headers_mut().entry(AUTHORIZATION).or_insert_with(|| self.shown.clone());
         self.inner.send(request)
+    }
+
+    fn upgrade(&self, mut request: Request<RequestBody>) -> UpgradeFuture {
+        request.headers_mut().entry(AUTHORIZATION).or_insert_with(|| self.shown.clone());
+        self.inner.upgrade(request)
     }
 
     fn url(&self) -> &str {

@@ -18,7 +18,7 @@ use crate::bearer::WithToken;
 use crate::error::ClientError;
 use crate::http_transport::HttpTransport;
 use crate::request_body::{Pieces, RequestBody};
-use crate::transport::{Body, Transport};
+use crate::transport::{Body, Transport, Upgraded};
 
 /// How long a call that the scheduler answers at once may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -86,6 +86,17 @@ impl Call {
             }
             Err(source) => Err(ClientError::InvalidHeader { name, source }),
         }
+    }
+
+    fn into_request(self) -> Result<Request<RequestBody>, ClientError> {
+        let mut request = Request::new(self.body);
+        *request.method_mut() = self.method;
+        *request.headers_mut() = self.headers;
+        match self.path.parse() {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(source) => return Err(ClientError::InvalidPath { path: self.path, source }),
+        }
+        Ok(request)
     }
 
     pub(crate) fn time_limit(&self) -> Duration {
@@ -170,15 +181,15 @@ impl Client {
             .unwrap_or_else(|_| Err(ClientError::TimedOut { url: self.url().to_owned(), after: timeout }))
     }
 
+    /// Asks to change over to another protocol; the caller bounds the time.
+    pub(crate) async fn upgrade(&self, call: Call) -> Result<Upgraded, ClientError> {
+        let request = call.into_request()?;
+        self.transport.upgrade(request).await
+    }
+
     /// Sends a request and hands over the answer as soon as its head is there; the caller bounds the time.
     pub(crate) async fn open(&self, call: Call) -> Result<Response<Body>, ClientError> {
-        let mut request = Request::new(call.body);
-        *request.method_mut() = call.method;
-        *request.headers_mut() = call.headers;
-        match call.path.parse() {
-            Ok(uri) => *request.uri_mut() = uri,
-            Err(source) => return Err(ClientError::InvalidPath { path: call.path, source }),
-        }
+        let request = call.into_request()?;
         self.transport.send(request).await
     }
 }

@@ -7,18 +7,18 @@ use std::fmt;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::client::legacy::{Client as Pool, ResponseFuture};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use muster_tls::{Trust, untrusted};
 
 use crate::base_url::BaseUrl;
 use crate::error::ClientError;
 use crate::request_body::RequestBody;
-use crate::transport::{BoxError, Transport, TransportFuture};
+use crate::transport::{BoxError, Transport, TransportFuture, UpgradeFuture, Upgraded};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
@@ -68,36 +68,64 @@ impl HttpTransport {
     }
 }
 
-impl Transport for HttpTransport {
-    fn send(&self, request: Request<RequestBody>) -> TransportFuture {
-        let url = self.base.as_str().to_owned();
+impl HttpTransport {
+    /// Sends a request; the answer may be one that changes the protocol.
+    fn exchange(&self, request: Request<RequestBody>) -> Result<ResponseFuture, ClientError> {
         let path = request.uri().to_string();
         let absolute = self.base.join(&path);
         let (mut parts, body) = request.into_parts();
-        match absolute {
-            Ok(uri) => parts.uri = uri,
-            Err(source) => {
-                return Box::pin(async move { Err(ClientError::InvalidPath { path, source }) });
-            }
-        }
+        parts.uri = absolute.map_err(|source| ClientError::InvalidPath { path, source })?;
         if let Some(value) = self.base.authorization() {
             parts.headers.entry(AUTHORIZATION).or_insert_with(|| value.clone());
         }
         let request = Request::from_parts(parts, body);
-        let answer = match &self.pool {
+        Ok(match &self.pool {
             Connections::Plain(pool) => pool.request(request),
             Connections::Secure(pool) => pool.request(request),
-        };
+        })
+    }
+}
+
+impl Transport for HttpTransport {
+    fn send(&self, request: Request<RequestBody>) -> TransportFuture {
+        let url = self.base.as_str().to_owned();
+        let answer = self.exchange(request);
         Box::pin(async move {
-            match answer.await {
+            match answer?.await {
                 Ok(response) => Ok(boxed(response)),
                 Err(source) => Err(failure(url, source.into())),
             }
         })
     }
 
+    fn upgrade(&self, request: Request<RequestBody>) -> UpgradeFuture {
+        let url = self.base.as_str().to_owned();
+        let answer = self.exchange(request);
+        Box::pin(async move {
+            let response = answer?.await.map_err(|source| failure(url.clone(), source.into()))?;
+            changed_over(url, response).await
+        })
+    }
+
     fn url(&self) -> &str {
         self.base.as_str()
+    }
+}
+
+/// Takes the connection of a response that changes the protocol.
+pub(crate) async fn changed_over(
+    url: String,
+    mut response: Response<hyper::body::Incoming>,
+) -> Result<Upgraded, ClientError> {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(Upgraded::Refused(boxed(response)));
+    }
+    match hyper::upgrade::on(&mut response).await {
+        Ok(connection) => {
+            let headers = std::mem::take(response.headers_mut());
+            Ok(Upgraded::Connection(Box::new(TokioIo::new(connection)), headers))
+        }
+        Err(source) => Err(ClientError::Interrupted { url, source: source.into() }),
     }
 }
 

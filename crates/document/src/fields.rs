@@ -18,7 +18,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 39] = [
+pub(crate) const SHARED: [&str; 45] = [
     "env",
     "secrets",
     "image",

@@ -108,6 +108,10 @@ pub enum Action {
     SaveCheckpoint,
     /// What a running job is told about its own end.
     ReadNotice,
+    /// Enter a running job: attach to its terminal, or run a program beside it.
+    OpenTerminal,
+    /// Bring a worker into a session that somebody has opened. Who does must know the secret of the session as well.
+    ServeTerminal,
     ReadQueues,
     /// Set a queue. What an admin of the queue may set of it is less than what an operator may.
     ChangeQueues,
@@ -222,6 +226,8 @@ const fn row(action: Action) -> [Right; COLUMNS] {
         Action::SaveArtifacts  => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
         Action::SaveCheckpoint => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
         Action::ReadNotice     => [All,   No,       No,     No,   No,       No,    No,     Own, No, No],
+        Action::OpenTerminal   => [All,   No,       No,     Own,  All,      All,   No,     No,  No, No],
+        Action::ServeTerminal  => [All,   No,       No,     No,   No,       No,    Own,    Own, No, Own],
         Action::ReadQueues     => [All,   No,       All,    All,  All,      All,   No,     No,  No, No],
         Action::ChangeQueues   => [All,   No,       No,     Own,  All,      All,   No,     No,  No, No],
         Action::RemoveQueues   => [All,   No,       No,     No,   All,      All,   No,     No,  No, No],
@@ -299,7 +305,7 @@ impl Principal {
 
     /// Whether it is named where users of a queue are.
     fn administrates(&self, action: Action, object: &Object<'_>) -> bool {
-        let is_change = matches!(action, Action::ChangeJobs | Action::ChangeQueues);
+        let is_change = matches!(action, Action::ChangeJobs | Action::OpenTerminal | Action::ChangeQueues);
         matches!(self, Self::User { name, .. } if is_change && object.admins.contains(name))
     }
 
@@ -376,6 +382,8 @@ impl fmt::Display for Action {
             Self::SaveArtifacts => "save artifacts",
             Self::SaveCheckpoint => "save checkpoints",
             Self::ReadNotice => "read the notice of a job",
+            Self::OpenTerminal => "enter jobs",
+            Self::ServeTerminal => "serve terminals",
             Self::ReadQueues => "read queues",
             Self::ChangeQueues => "change queues",
             Self::RemoveQueues => "remove queues",

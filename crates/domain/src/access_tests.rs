@@ -3,7 +3,7 @@
 use super::*;
 
 /// `+` always, `o` with its own only, `a` also where it administrates the queue, `.` never; in the order of [`callers`].
-const EXPECTED: [(Action, &str); 32] = [
+const EXPECTED: [(Action, &str); 34] = [
     (Action::ReadHealth, "+ + + + + + + + + +"),
     (Action::ReadMetrics, "+ . + + + + . . . ."),
     (Action::ReadCluster, "+ . + + + + . . . ."),
@@ -21,6 +21,8 @@ const EXPECTED: [(Action, &str); 32] = [
     (Action::SaveArtifacts, "+ . . . . . o o . o"),
     (Action::SaveCheckpoint, "+ . . . . . o o . o"),
     (Action::ReadNotice, "+ . . . . . . o . ."),
+    (Action::OpenTerminal, "+ . . a + + . . . ."),
+    (Action::ServeTerminal, "+ . . . . . o o . o"),
     (Action::ReadQueues, "+ . + + + + . . . ."),
     (Action::ChangeQueues, "+ . . a + + . . . ."),
     (Action::RemoveQueues, "+ . . . + + . . . ."),

@@ -7,6 +7,7 @@ use crate::ids::{JobId, Lease, WorkerId};
 use crate::job::Exit;
 use crate::kept_room::Unit;
 use crate::phase::EndReason;
+use crate::terminal::TerminalKind;
 use crate::time::{Span, Timestamp};
 use crate::usage::Measured;
 
@@ -147,6 +148,10 @@ pub enum EventKind {
         epoch: u32,
         bytes: u64,
     },
+    /// Somebody opened a terminal in the running job, or ran a program beside it.
+    TerminalOpened {
+        kind: TerminalKind,
+    },
     WorkerRegistered,
     WorkerOffline,
     /// Job after job failed on the worker at once: it gets no work for now.
@@ -161,7 +166,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 27] = [
+    pub const NAMES: [&'static str; 28] = [
         "submitted",
         "unblocked",
         "due",
@@ -185,6 +190,7 @@ impl EventKind {
         "pinned",
         "drained",
         "checkpoint_saved",
+        "terminal_opened",
         "worker_registered",
         "worker_offline",
         "worker_quarantined",
@@ -230,6 +236,7 @@ impl EventKind {
             Self::Pinned { .. } => "pinned",
             Self::Drained { .. } => "drained",
             Self::CheckpointSaved { .. } => "checkpoint_saved",
+            Self::TerminalOpened { .. } => "terminal_opened",
             Self::WorkerRegistered => "worker_registered",
             Self::WorkerOffline => "worker_offline",
             Self::WorkerQuarantined { .. } => "worker_quarantined",

@@ -44,6 +44,7 @@ pub mod sign_in;
 pub mod signal;
 pub mod spec;
 pub mod suggestion;
+pub mod terminal;
 pub mod time;
 pub mod topology;
 pub mod usage;
@@ -93,6 +94,7 @@ pub use spec::{
     SignalScope, Unique,
 };
 pub use suggestion::{Change as SuggestedChange, Suggestion};
+pub use terminal::{TerminalKind, TerminalSize};
 pub use time::{Span, Timestamp};
 pub use topology::{Topology, TopologyMode};
 pub use usage::{EndedAttempt, JobSpent, Measured, Spent, UsageSum};

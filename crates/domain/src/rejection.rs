@@ -13,6 +13,12 @@ pub enum Rejection {
     WorkerNotFound { id: WorkerId },
     #[error("job is not running")]
     NotRunning { status: Status },
+    #[error("job is {status}, and only a running job can be entered")]
+    NotEnterable { status: Status },
+    #[error(
+        "the job runs in no terminal: it was not submitted with pty (`muster run --pty`); exec runs a program beside it"
+    )]
+    NoTerminal,
     #[error("lease {given} is stale: the job is now at lease {current}")]
     StaleLease { given: Lease, current: Lease },
     #[error("lease {given} already ended with another report")]

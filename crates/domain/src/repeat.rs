@@ -42,6 +42,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         secrets,
         container,
         inputs,
+        pty,
     } = again;
     let fields = [
         ("command", *program != first.program),
@@ -74,6 +75,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("image", container.as_ref().map(|it| &it.image) != first.container.as_ref().map(|it| &it.image)),
         ("container", *container != first.container),
         ("inputs", *inputs != first.inputs),
+        ("pty", *pty != first.pty),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
 }

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::container::{CONTAINERS, Container};
 use crate::ids::{GangId, JobId, QueueName};
-use crate::output_path::OutputFiles;
 use crate::inputs::Inputs;
+use crate::output_path::OutputFiles;
 use crate::resources::{Requirement, Resources};
 use crate::retry::RetryPolicy;
 use crate::rule::{IfUnmet, Rule};
 use crate::secrets::SecretUse;
+use crate::terminal::TerminalSize;
 use crate::time::{Span, Timestamp};
 use crate::topology::Topology;
 
@@ -207,6 +208,9 @@ pub struct JobSpec {
     /// What it finds when it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Box<Inputs>>,
+    /// It runs in a terminal, of this size at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pty: Option<TerminalSize>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -257,6 +261,7 @@ impl JobSpec {
             secrets: Vec::new(),
             container: None,
             inputs: None,
+            pty: None,
         }
     }
 

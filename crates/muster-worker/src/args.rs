@@ -84,6 +84,9 @@ pub(crate) struct Args {
     /// A directory that jobs may mount into their containers, such as /data or /data:ro; may be repeated [default: none]
     #[arg(long = "allow-mount", env = "MUSTER_ALLOW_MOUNT", value_name = "DIR[:ro]", value_delimiter = ',')]
     pub(crate) allow_mount: Vec<AllowedMount>,
+    /// Let nobody run programs beside jobs of this worker (muster exec)
+    #[arg(long, env = "MUSTER_NO_EXEC", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_exec: bool,
     /// File with settings, in its section [worker] [default: muster.toml, if there is one]
     #[arg(long, env = "MUSTER_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -41,6 +41,7 @@ pub(crate) struct WorkerSection {
     pub(crate) containers: Option<String>,
     pub(crate) container_socket: Option<PathBuf>,
     pub(crate) allow_mount: Vec<String>,
+    pub(crate) no_exec: bool,
     pub(crate) log: Option<String>,
     pub(crate) log_format: Option<String>,
     pub(crate) job_heartbeat_interval: Option<String>,

@@ -17,6 +17,10 @@ pub(crate) const NO_EXIT_CODE: u8 = 125;
 pub(crate) const CANCELLED: u8 = 130;
 /// Left because of SIGTERM; what a shell shows for it.
 pub(crate) const TERMINATED: u8 = 143;
+/// Left because the terminal went away; what a shell shows for SIGHUP.
+pub(crate) const HUNG_UP: u8 = 129;
+/// The connection to a program elsewhere was lost, so that nobody knows its end; what ssh exits with.
+pub(crate) const LOST: u8 = 255;
 /// The reader of the output left; what a shell shows for SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
 
@@ -24,7 +28,7 @@ pub(crate) const BROKEN_PIPE: u8 = 141;
 const SIGNAL_BASE: i32 = 128;
 
 /// The documented codes, for the reference page.
-pub(crate) const DOCUMENTED: [(&str, &str); 11] = [
+pub(crate) const DOCUMENTED: [(&str, &str); 13] = [
     ("0", "Success. `run` and `wait`: every job is done."),
     ("1", "Failure: the scheduler refused, was not reached, or something else went wrong."),
     ("2", "Wrong arguments or configuration."),
@@ -49,8 +53,13 @@ pub(crate) const DOCUMENTED: [(&str, &str); 11] = [
         "130",
         "`run` and `wait`: the job was cancelled, by Ctrl-C or by anybody else. `wait`, `logs -f`: left by Ctrl-C, and the job goes on.",
     ),
+    ("129", "`exec`, `attach` and `run --pty`: left because the terminal went away."),
     ("141", "`run`: nobody reads the output any more, so that the job was cancelled."),
     ("143", "`run`: left because of a second SIGTERM. `wait`, `logs -f`, `watch`: left because of SIGTERM."),
+    (
+        "255",
+        "`exec`, `attach` and `run --pty`: the connection was lost, so that the end of the program is not known.",
+    ),
 ];
 
 /// Whether the job will never run again.

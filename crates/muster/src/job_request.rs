@@ -124,7 +124,7 @@ const fn open_mode(mode: FileMode) -> OpenMode {
 fn directory(args: &JobArgs) -> anyhow::Result<Option<String>> {
     if args.container.image.is_none() {
         return match &args.upload {
-            Some(_) => uploaded_dir(args.workdir.as_deref()),
+            Some(_) => Ok(uploaded_dir(args.workdir.as_deref())?),
             None => working_dir(args.workdir.as_deref()),
         };
     }

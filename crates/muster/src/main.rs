@@ -24,6 +24,7 @@ mod reference;
 mod set_reference;
 mod settings;
 mod signals;
+mod terminal;
 mod up_settings;
 mod upload;
 mod watch;

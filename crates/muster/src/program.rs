@@ -51,7 +51,7 @@ fn run(cli: &Cli) -> anyhow::Result<u8> {
 /// Short calls need one thread; what carries output or a whole scheduler needs more.
 fn runtime(command: &Command) -> std::io::Result<Runtime> {
     match command {
-        Command::Up(_) | Command::Run(_) | Command::Logs(_) => {
+        Command::Up(_) | Command::Run(_) | Command::Logs(_) | Command::Exec(_) | Command::Attach(_) => {
             Builder::new_multi_thread().enable_all().build()
         }
         _ => Builder::new_current_thread().enable_all().build(),
@@ -73,6 +73,8 @@ async fn dispatch(command: &Command, settings: &Settings) -> anyhow::Result<u8> 
         Command::Top(args) => commands::top::run(args, settings).await,
         Command::Show(args) => commands::show::run(args, settings).await,
         Command::Logs(args) => commands::logs::run(args, settings).await,
+        Command::Exec(args) => commands::exec::exec(args, settings).await,
+        Command::Attach(args) => commands::exec::attach(args, settings).await,
         Command::Wait(args) => commands::wait::run(args, settings).await,
         Command::Cancel(args) => {
             commands::change::run(BulkVerb::Cancel, &args.selection, None, settings).await

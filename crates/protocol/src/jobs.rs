@@ -11,6 +11,7 @@ use crate::containers::Container;
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 use crate::secrets::{SealedSecret, SecretUse, SecretWish};
+use crate::terminals::TerminalSize;
 use crate::usage::JobUsage;
 
 /// Where a job stands. `done`, `failed` and `cancelled` are final.
@@ -101,6 +102,10 @@ pub struct SubmitRequest {
     /// elsewhere; `keep=30m` lets it go on for so long, and if it was lost it starts elsewhere no earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<String>,
+    /// Runs the job in a terminal of this size, to which `GET /jobs/{id}/terminal` attaches; `{}` for 80 columns and 24 rows.
+    /// What it writes is kept as standard output. Where no stop signal is given it is stopped with SIGHUP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pty: Option<TerminalSize>,
     /// Tasks that start together or not at all; more than 1 makes a gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang_size: Option<i64>,
@@ -194,6 +199,15 @@ pub struct SubmitRequest {
     /// How the container is made. Only with an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<Container>>,
+    /// The id of a complete upload: each attempt runs in a copy of that directory, and `working_dir` lies in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upload: Option<String>,
+    /// The text that each attempt reads from its standard input, from the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// The id of a complete upload of one file, which is the standard input; an alternative to `stdin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin_upload: Option<String>,
 }
 
 /// What becomes of what is in an output file already.
@@ -204,15 +218,6 @@ pub enum OpenMode {
     Append,
     /// It goes when an attempt begins.
     Truncate,
-    /// The id of a complete upload: each attempt runs in a copy of that directory, and `working_dir` lies in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upload: Option<String>,
-    /// The text that each attempt reads from its standard input, from the beginning.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<String>,
-    /// The id of a complete upload of one file, which is the standard input; an alternative to `stdin`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdin_upload: Option<String>,
 }
 
 /// What a group of dependencies must come to.
@@ -400,6 +405,9 @@ pub struct Job {
     /// What becomes of it when its worker reaches no scheduler; the scheduler's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<String>,
+    /// The size of the terminal that it runs in, at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pty: Option<TerminalSize>,
     /// In a claim: how long this lease lives without a heartbeat. The worker stops the job before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ttl_ms: Option<u64>,

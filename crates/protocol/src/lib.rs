@@ -20,6 +20,7 @@ mod sets;
 mod summary;
 mod sync;
 mod system;
+mod terminals;
 mod uploads;
 mod usage;
 mod webhooks;
@@ -61,6 +62,10 @@ pub use sync::{
     HeartbeatAction, JobReport, LeaseRef, ReportKind, ReportResult, StopOrder, SyncRequest, SyncResponse,
 };
 pub use system::{Health, Version};
+pub use terminals::{
+    BadFrame, HEADER_TERMINAL_SECRET, MAX_TERMINAL_FRAME, TERMINAL_UPGRADE, TerminalEnd, TerminalFrame,
+    TerminalKind, TerminalOpen, TerminalOrder, TerminalSize,
+};
 pub use uploads::{ChunkRequest, EntryKind, Upload, UploadChunk, UploadEntry, UploadLimits, UploadManifest};
 pub use usage::{Attempt, JobUsage, Usage, UsageReport, UsageRow};
 pub use webhooks::{

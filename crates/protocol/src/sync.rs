@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::gangs::SignalScope;
 use crate::jobs::Job;
+use crate::terminals::TerminalOrder;
 use crate::usage::Usage;
 
 /// A job under the lease that the worker holds.
@@ -156,6 +157,9 @@ pub struct SyncResponse {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub go: Vec<LeaseRef>,
     pub stop: Vec<StopOrder>,
+    /// Sessions that clients want with jobs of the worker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub terminals: Vec<TerminalOrder>,
     pub jobs: Vec<Job>,
     /// How long a lease lives at least without a heartbeat: the worker stops its jobs itself before that, unless a job
     /// says that it has longer.

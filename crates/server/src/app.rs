@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::oidc::Provider;
 use crate::passwords::Guesses;
 use crate::peers::Peers;
+use crate::terminals::Terminals;
 use crate::tls::Tls;
 use crate::tokens::Tokens;
 use crate::uploads::Places;
@@ -50,7 +51,6 @@ pub(crate) struct App {
     /// Places for artifacts that come through this scheduler.
     pub(crate) uploads: Arc<Semaphore>,
     pub(crate) webhooks: Sender,
-    pub(crate) blobs: muster_blob::BlobStore,
     /// Places for requests that send or fetch chunks of uploads.
     pub(crate) upload_places: Places,
     /// The other schedulers on the same store.
@@ -70,6 +70,8 @@ pub(crate) struct App {
     pub(crate) batches: Semaphore,
     /// Bytes that large bodies which are being received may come to.
     pub(crate) bodies: Arc<Semaphore>,
+    /// Terminals whose worker has not come yet, and places for those that are open.
+    pub(crate) terminals: Terminals,
     /// Places for readers of the stream of events.
     pub(crate) event_readers: Arc<Semaphore>,
     pub(crate) instance_id: String,

@@ -19,6 +19,8 @@ pub struct Bounds {
     pub event_readers: usize,
     /// Readers that follow the output of jobs.
     pub log_readers: usize,
+    /// Terminals in running jobs, each with a connection of its client and one of its worker.
+    pub terminals: usize,
     /// Bytes of the head of a request: its first line and its headers.
     pub head_bytes: usize,
     /// Headers of a request.
@@ -43,6 +45,7 @@ impl Default for Bounds {
             long_polls: 32_768,
             event_readers: 2_000,
             log_readers: 1_024,
+            terminals: 256,
             head_bytes: 64 * 1024,
             headers: 100,
             url_bytes: 16 * 1024,
@@ -65,12 +68,13 @@ impl Bounds {
         self.unknown_per_address = self.unknown_per_address.min(connections / 8).max(1);
         self.event_readers = self.event_readers.min(connections / 2);
         self.log_readers = self.log_readers.min(connections / 2);
+        self.terminals = self.terminals.min(connections / 4);
         self.handshakes = self.handshakes.min(connections);
     }
 }
 
 /// The codes of answers that say that a bound was reached, in the order of the alphabet.
-pub(crate) const CODES: [&str; 19] = [
+pub(crate) const CODES: [&str; 20] = [
     "address_connections",
     "answer_timeout",
     "body_timeout",
@@ -88,6 +92,7 @@ pub(crate) const CODES: [&str; 19] = [
     "too_many_handshakes",
     "too_many_long_polls",
     "too_many_readers",
+    "too_many_terminals",
     "unknown_connections",
     "url_too_long",
 ];

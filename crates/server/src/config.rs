@@ -244,6 +244,8 @@ pub struct ServerConfig {
     pub log_total: Option<u64>,
     /// How long a reader of live output may leave it unread before it is let go.
     pub log_reader_timeout: Duration,
+    /// After how long without a byte a terminal in a running job is closed; zero never.
+    pub terminal_idle: Duration,
     /// How long a reader of events may leave them unread before it is let go.
     pub event_reader_timeout: Duration,
     /// How long lines of the audit log are kept; `None` keeps them for ever.
@@ -310,6 +312,7 @@ impl Default for ServerConfig {
             audit_retention: Some(Duration::from_secs(365 * 86_400)),
             log_total: None,
             log_reader_timeout: Duration::from_secs(30),
+            terminal_idle: Duration::from_secs(8 * 3600),
             event_reader_timeout: Duration::from_secs(30),
             retention_interval: Duration::from_secs(3600),
             readiness_timeout: Duration::from_secs(1),

@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_domain::{Job, JobId, Lease, WorkerId};
+use muster_protocol::TerminalOrder;
 use muster_store::{Ask, Command, Store, StoreExt};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::batcher::{Batcher, Delivery};
 use crate::metrics::Metrics;
+use crate::terminals::PATIENCE;
 use crate::wake::WakeHub;
 
 /// Claims in one transaction; more go into the next, so that other requests come in between.
@@ -33,6 +35,8 @@ pub(crate) enum Handed {
     Stops(Vec<Job>),
     /// Prepared tasks of its worker that are no longer waited for; without the job where the lease has ended.
     Changed(Vec<(Leased, Option<Job>)>),
+    /// Sessions that clients want with jobs of its worker.
+    Terminals(Vec<TerminalOrder>),
     /// Time is up, or the scheduler or the worker is leaving.
     Nothing,
 }
@@ -69,6 +73,8 @@ struct Registry {
     closed: bool,
     /// Stop orders that were handed over, and when; they are repeated only after a while.
     delivered: HashMap<(JobId, u32), Instant>,
+    /// Sessions that workers will hear of with their next poll, and since when.
+    terminals: HashMap<WorkerId, Vec<(TerminalOrder, Instant)>>,
 }
 
 /// All parked requests of one instance.
@@ -169,6 +175,41 @@ impl Dispatcher {
         self.dismiss(|_| true);
     }
 
+    /// Tells a worker that a client wants a session with a job of it: at once if it waits here, else with its next poll.
+    pub(crate) fn order_terminal(&self, worker: &WorkerId, order: TerminalOrder) {
+        let mut registry = self.registry();
+        let concerned =
+            |parked: &Parked| parked.waiting.orders && parked.waiting.worker.as_ref() == Some(worker);
+        let id = registry.parked.iter().find(|(_, parked)| concerned(parked)).map(|(id, _)| *id);
+        let mut left = vec![order];
+        if let Some(parked) = id.and_then(|id| registry.parked.remove(&id))
+            && let Err(Handed::Terminals(orders)) =
+                parked.reply.send(Handed::Terminals(std::mem::take(&mut left)))
+        {
+            // The client is gone, and the worker asks again.
+            left = orders;
+        }
+        let now = Instant::now();
+        registry.terminals.retain(|_, orders| {
+            orders.retain(|(_, since)| now.duration_since(*since) < PATIENCE);
+            !orders.is_empty()
+        });
+        if !left.is_empty() {
+            let orders = registry.terminals.entry(worker.clone()).or_default();
+            orders.extend(left.into_iter().map(|order| (order, now)));
+        }
+    }
+
+    /// The sessions that a worker was not told of yet.
+    pub(crate) fn take_terminals(&self, worker: &WorkerId) -> Vec<TerminalOrder> {
+        let mut registry = self.registry();
+        if registry.terminals.is_empty() {
+            return Vec::new();
+        }
+        let orders = registry.terminals.remove(worker).unwrap_or_default();
+        orders.into_iter().filter(|(_, since)| since.elapsed() < PATIENCE).map(|(order, _)| order).collect()
+    }
+
     /// The orders among `jobs` that were not handed over a moment ago, now noted as handed over.
     pub(crate) fn fresh(&self, jobs: Vec<Job>) -> Vec<Job> {
         if jobs.is_empty() {
@@ -199,6 +240,12 @@ impl Dispatcher {
         let (reply, answer) = oneshot::channel();
         let mut registry = self.registry();
         if registry.closed {
+            return None;
+        }
+        // An order that came after the request had looked for some; it comes right back for it.
+        if let Some(worker) = waiting.worker.as_ref().filter(|_| waiting.orders)
+            && registry.terminals.contains_key(worker)
+        {
             return None;
         }
         let id = registry.next;

@@ -254,6 +254,31 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", message).retry_in(5)
     }
 
+    pub(crate) fn too_many_terminals(most: usize) -> Self {
+        let message =
+            format!("{most} terminals are open, which is the most (--max-terminals): try again later");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_terminals", message).retry_in(5)
+    }
+
+    pub(crate) fn worker_did_not_come(
+        worker: &muster_domain::WorkerId,
+        patience: std::time::Duration,
+    ) -> Self {
+        let message = format!(
+            "worker {worker} runs the job and did not answer within {} s: it may be out of reach, or too old for this",
+            patience.as_secs()
+        );
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "worker_silent", message)
+    }
+
+    pub(crate) fn no_session() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_session", "there is no such session, or it was joined before")
+    }
+
+    pub(crate) fn closing() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", "the scheduler is shutting down").retry_in(5)
+    }
+
     pub fn too_many_long_polls(most: usize) -> Self {
         let message =
             format!("{most} requests wait for work, which is the most: ask again later, or without wait");
@@ -317,7 +342,10 @@ fn describe(rejection: &Rejection) -> (StatusCode, &'static str, Option<&'static
     match rejection {
         Rejection::JobNotFound { .. } => (S::NOT_FOUND, "job_not_found", None),
         Rejection::WorkerNotFound { .. } => (S::NOT_FOUND, "worker_not_found", None),
-        Rejection::NotRunning { .. } => (S::CONFLICT, "job_not_running", None),
+        Rejection::NotRunning { .. } | Rejection::NotEnterable { .. } => {
+            (S::CONFLICT, "job_not_running", None)
+        }
+        Rejection::NoTerminal => (S::CONFLICT, "no_terminal", None),
         Rejection::StaleLease { .. } => (S::CONFLICT, "stale_lease", Some("lease")),
         Rejection::ContradictsReport { .. } => (S::CONFLICT, "contradicts_report", Some("lease")),
         Rejection::AnonymousAfterLoss { .. } => (S::CONFLICT, "anonymous_after_loss", Some("lease")),

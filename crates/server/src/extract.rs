@@ -175,6 +175,20 @@ impl FromRequestParts<Shared> for JobPath {
     }
 }
 
+/// The last part of the path: the name of a session.
+#[derive(Debug)]
+pub(crate) struct SessionPath(pub(crate) String);
+
+impl FromRequestParts<Shared> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let params = RawPathParams::from_request_parts(parts, app).await.ok();
+        let named = params.as_ref().and_then(|params| params.iter().nth(1));
+        named.map(|(_, value)| Self(value.to_owned())).ok_or_else(ApiError::no_session)
+    }
+}
+
 /// The pipeline or array that the path names.
 #[derive(Debug)]
 pub(crate) struct SetPath(pub(crate) SetId);

@@ -136,7 +136,7 @@ pub(crate) async fn keep_back(
         let caller = Caller { lease: Some(Lease(job.lease)), worker: worker.cloned() };
         let (kind, exit) = (ReportKind::Failed, Exit::default());
         let message = Some(message.clone());
-        Some(Command::Report(Report { job: id, caller, kind, exit, message, outputs: None }))
+        Some(Command::Report(Report { job: id, caller, kind, exit, message, outputs: None, spent: None }))
     });
     app.batcher.submit(refused.collect()).await?;
     Ok(())

@@ -101,6 +101,7 @@ pub(crate) fn note(event: &Event) {
         | EventKind::Drained { .. }
         | EventKind::Cancelled { .. }
         | EventKind::CheckpointSaved { .. }
+        | EventKind::TerminalOpened { .. }
         | EventKind::WorkerRegistered => {}
     }
 }

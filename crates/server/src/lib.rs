@@ -55,6 +55,7 @@ pub mod settings;
 mod socket_owner;
 mod stalled;
 mod submission;
+mod terminals;
 #[cfg(test)]
 mod testing;
 mod tls;

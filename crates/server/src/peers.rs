@@ -4,6 +4,7 @@
 //! or one that an authority vouches for; a request is passed on at most once; what another scheduler has and cannot be had is never answered as
 //! if there were nothing, but with who has it and when it was last heard of.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,16 +15,16 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::future::join_all;
-use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, IF_RANGE, RANGE, TRANSFER_ENCODING};
-use http::{HeaderName, HeaderValue, Method, Request};
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, IF_RANGE, RANGE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use muster_domain::{Job, Lease, Span};
-use muster_protocol::{HEADER_LOG_UNREACHABLE, LogRun};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use muster_domain::{Job, JobId, Lease, Span, WorkerId};
+use muster_protocol::{HEADER_LOG_UNREACHABLE, LogRun, TERMINAL_UPGRADE, TerminalKind, TerminalOrder};
 use muster_store::{Command, Instance, StoreExt as _};
 use muster_tls::{Fingerprint, Pins, Trust};
 use tokio::sync::OnceCell;
@@ -34,6 +35,9 @@ use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, job_in_path};
 use crate::ids;
+use crate::listener::{Stream, StreamFuture};
+use crate::routes::terminals::SECRET;
+use crate::terminals::scheduler_of;
 use crate::tls::Tls;
 
 /// Marks a request that another scheduler has passed on; says which one.
@@ -156,6 +160,11 @@ impl Peers {
         Some(tls.map_or_else(|| url.clone(), |tls| format!("{url}{PIN}{}", tls.fingerprint())))
     }
 
+    /// The name of this scheduler, as the others on the store know it.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Says in an answer who gave it.
     pub(crate) fn sign(&self, response: &mut Response) {
         if let Ok(id) = HeaderValue::from_str(&self.id) {
@@ -181,6 +190,23 @@ impl Peers {
     }
 }
 
+impl Peers {
+    /// Sends a request about the job that its path names, with the proof that it comes from a scheduler on the store.
+    async fn ask(
+        &self,
+        app: &App,
+        request: http::request::Builder,
+        path: &str,
+    ) -> Result<http::Response<Incoming>, String> {
+        let token = token(app, path).await.ok_or("no token can be made")?;
+        let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        let request = request.header(HEADER_FORWARDED, &self.id).body(Empty::new());
+        let request = request.map_err(|error| error.to_string())?;
+        let answer = tokio::time::timeout(ANSWER, self.send(request)).await;
+        answer.map_err(|_| "no answer in time".to_owned())?
+    }
+}
+
 /// Says again and again that this scheduler is there, until `stop` resolves.
 pub(crate) async fn note(app: &App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
@@ -197,6 +223,100 @@ pub(crate) async fn note(app: &App, stop: impl Future<Output = ()>) {
             () = tokio::time::sleep(NOTE) => {}
         }
     }
+}
+
+/// The others that live.
+async fn alive(app: &App) -> Result<Vec<Instance>, ApiError> {
+    if !app.store.is_shared() {
+        return Ok(Vec::new());
+    }
+    let now = app.config.clock.now();
+    let lives = |peer: &Instance| peer.id != app.peers.id && now.since(peer.seen_at) < UNHEARD;
+    let others: Vec<Instance> = app.store.instances().await?.into_iter().filter(lives).collect();
+    app.peers.pins.replace(others.iter().filter_map(pin).collect());
+    Ok(others)
+}
+
+/// Tells all others that live about a session, since the worker may be waiting at any of them. Never resolves: the caller waits
+/// for the worker.
+pub(crate) async fn pass_order(app: &App, worker: &WorkerId, order: &TerminalOrder) -> Infallible {
+    let kind = match order.kind {
+        TerminalKind::Exec => "exec",
+        TerminalKind::Attach => "attach",
+    };
+    let path = format!(
+        "/jobs/{}/terminals/{}?worker={}&lease={}&kind={kind}&idle_ms={}",
+        order.job_id,
+        order.session,
+        percent_encoded(worker.as_str()),
+        order.lease,
+        order.idle_ms
+    );
+    match alive(app).await {
+        Ok(others) => drop(join_all(others.iter().map(|peer| tell(app, peer, &path, order))).await),
+        Err(error) => tracing::warn!(%error.message, "the other schedulers are not known"),
+    }
+    std::future::pending().await
+}
+
+async fn tell(app: &App, peer: &Instance, path: &str, order: &TerminalOrder) {
+    let request = Request::builder().method(Method::POST).uri(format!("{}{path}", address(peer)));
+    let request = request.header(SECRET, &order.secret);
+    let answer = app.peers.ask(app, request, path).await;
+    match answer {
+        Ok(answer) if answer.status().is_success() => {}
+        Ok(answer) => {
+            tracing::warn!(
+                peer = address(peer),
+                status = answer.status().as_u16(),
+                "a scheduler refused an order"
+            );
+        }
+        Err(error) => tracing::debug!(peer = address(peer), error, "a scheduler was not told of a terminal"),
+    }
+}
+
+/// The connection to the scheduler that a session began at; `None` when that is this one, or nobody who lives.
+pub(crate) async fn join_terminal(
+    app: &App,
+    job: JobId,
+    session: &str,
+    secret: &str,
+    call: &Call,
+) -> Result<Option<StreamFuture>, ApiError> {
+    if call.header(HEADER_FORWARDED).is_some() {
+        return Ok(None);
+    }
+    let home = scheduler_of(session);
+    let Some(peer) = alive(app).await?.into_iter().find(|peer| Some(peer.id.as_str()) == home) else {
+        return Ok(None);
+    };
+    let path = format!("/jobs/{job}/terminals/{}", percent_encoded(session));
+    let request = Request::builder().method(Method::GET).uri(format!("{}{path}", address(&peer)));
+    let request = request.header(SECRET, secret).header(CONNECTION, "Upgrade");
+    let request = request.header(UPGRADE, TERMINAL_UPGRADE);
+    match app.peers.ask(app, request, &path).await {
+        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            Ok(Some(StreamFuture::new(async move {
+                let stream = hyper::upgrade::on(answer).await.map_err(io::Error::other)?;
+                let stream: Box<dyn Stream> = Box::new(TokioIo::new(stream));
+                Ok(stream)
+            })))
+        }
+        Ok(_) => Ok(None),
+        Err(error) => {
+            tracing::warn!(peer = address(&peer), error, "the scheduler of a session does not answer");
+            Ok(None)
+        }
+    }
+}
+
+/// Makes one part of a path or query of any text.
+fn percent_encoded(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    text.bytes()
+        .map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 /// The others that may have output of the job.

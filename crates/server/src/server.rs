@@ -35,6 +35,7 @@ use crate::logs::LogStore;
 use crate::metrics::Metrics;
 use crate::oidc::Provider;
 use crate::peers::Peers;
+use crate::terminals::Terminals;
 use crate::tls::Tls;
 use crate::wake::{self, WakeHub};
 use crate::webhooks::{Reach, Sender};
@@ -115,10 +116,9 @@ impl Server {
         let listener = bind(listen.into(), &config, store.as_ref()).await?;
         let addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let data_dir = |source| ServerError::DataDir { path: config.data_dir.clone(), source };
-        let logs = open_logs(&config).map_err(data_dir)?;
+        let (logs, tls) = (open_logs(&config).map_err(data_dir)?, Tls::open(&config, addr)?);
         // Boxed: what S3 is asked would make every caller of this large.
         let blobs = Box::pin(Blobs::open(&config)).await?;
-        let tls = Tls::open(&config, addr)?;
         let (url, trust) = (advertised(&config, addr), trust(&config)?);
         let peers = Peers::open(&config.data_dir, url, &trust).map_err(data_dir)?;
         let (metrics, hub) = (Arc::new(Metrics::new()?), Arc::new(WakeHub::new()));
@@ -150,16 +150,9 @@ impl Server {
             uploads: Arc::new(Semaphore::new(artifacts::uploads_at_once(&blobs))),
             blobs,
             webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
+            terminals: Terminals::new(config.bounds.terminals),
             event_readers: Arc::new(Semaphore::new(config.bounds.event_readers)),
             bodies: Arc::new(Semaphore::new(config.bounds.body_memory.min(Semaphore::MAX_PERMITS))),
-            blobs: muster_blob::BlobStore::open(&muster_blob::BlobSettings::Directory(
-                config.data_dir.join("blobs"),
-            ))
-            .map_err(|error| ServerError::Setting {
-                name: "blobs".into(),
-                value: String::new(),
-                problem: error.to_string(),
-            })?,
             tokens: crate::tokens::Tokens::default(),
             upload_places: crate::uploads::Places::default(),
             credentials: crate::identity::Credentials::default(),
@@ -349,19 +342,8 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { crate::peers::note(&app, stop).await })
     };
-    let mut all = vec![
-        dispatch,
-        listen,
-        lead,
-        reap,
-        plan,
-        retain,
-        retain_logs,
-        tidy_uploads,
-        deliver,
-        keep_time,
-        note,
-    ];
+    let mut all =
+        vec![dispatch, listen, lead, reap, plan, retain, retain_logs, tidy_uploads, deliver, keep_time, note];
     all.extend(spawn_watchers(app, stages));
     all.extend(app.tls.clone().map(|tls| {
         let stop = stop();

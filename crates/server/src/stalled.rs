@@ -13,6 +13,8 @@ use tokio::time::{Instant, Sleep};
 
 /// What a client that is behind takes in time, at the least.
 const PACE: usize = 64 * 1024;
+/// The timer knows no longer time.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A stream whose writes may wait for a bounded time.
 pub(crate) struct Stalled<S> {
@@ -26,6 +28,12 @@ pub(crate) struct Stalled<S> {
 impl<S> Stalled<S> {
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, timer: Box::pin(tokio::time::sleep(patience)), taken: None }
+    }
+
+    /// From now on the client may take as long as it likes.
+    pub(crate) fn wait_for_ever(&mut self) {
+        self.patience = FOR_EVER;
+        self.taken = None;
     }
 
     fn start(&mut self) {

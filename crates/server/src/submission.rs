@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_domain::container::{Container, Network, is_reserved};
 use muster_domain::limits::{DEFAULT_MAX_ATTEMPTS, MAX_ATTEMPTS};
-use muster_domain::{Hold, JobSpec, Program, QueueName, Resources, Span};
+use muster_domain::{Hold, JobSpec, Program, QueueName, Resources, Span, TerminalSize};
 use muster_store::NewJob;
 
 use crate::conditions::{self, ConcurrencyBody, RetryBody, UniqueBody};
@@ -33,6 +33,23 @@ lenient_object! {
         vram_mb: u64 = "vram_mb",
         gpus: u64 = "gpus",
         counters: BTreeMap<String, u64> = "counters",
+    }
+}
+
+lenient_object! {
+    /// The size of a terminal as clients write it.
+    pub(crate) struct PtyBody { columns: i64 = "columns", rows: i64 = "rows" }
+}
+
+impl PtyBody {
+    fn check(self) -> Result<TerminalSize, ApiError> {
+        let side = |given: Option<i64>, usual: u16| match given {
+            None => Ok(usual),
+            Some(side) => u16::try_from(side).ok().filter(|side| *side > 0).ok_or_else(|| {
+                ApiError::invalid_field("pty", "pty has columns and rows, each from 1 to 65535")
+            }),
+        };
+        Ok(TerminalSize { columns: side(self.columns, 80)?, rows: side(self.rows, 24)? })
     }
 }
 
@@ -86,6 +103,7 @@ lenient_object! {
         upload: String = "upload",
         stdin: String = "stdin",
         stdin_upload: String = "stdin_upload",
+        pty: PtyBody = "pty",
         image: String = "image" | "image_name",
         container: ContainerBody = "container",
         required_cpu: f64 = "required_cpu",
@@ -293,6 +311,7 @@ impl SubmitBody {
             )?,
             secrets: secret_uses::check(self.secrets.unwrap_or_default())?,
             container: None,
+            pty: self.pty.map(PtyBody::check).transpose()?,
         })
     }
 }

@@ -60,6 +60,7 @@ impl Wake {
             | EventKind::RoomMade { .. }
             | EventKind::Pinned { .. }
             | EventKind::CheckpointSaved { .. }
+            | EventKind::TerminalOpened { .. }
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerOffline => {}
         }

@@ -6,7 +6,7 @@ use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{
     Actor, Amounts, Bid, By, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member,
     Queue, QueueAccess, QueueName, RateLimit, Rejection, ReportKind, Rule, SetId, Span, Spent, StepOutline,
-    Terms, Timestamp, Worker, WorkerId,
+    TerminalKind, Terms, Timestamp, Worker, WorkerId,
 };
 
 use muster_planner::policy::{Allowances, Cause};
@@ -330,6 +330,11 @@ pub enum Command {
     KeepArtifacts(KeepArtifacts),
     /// A scheduler says that it is there, and where; the time is filled in.
     NoteInstance(Instance),
+    /// Somebody is about to enter a running job. Changes nothing but the history of the job.
+    NoteTerminal {
+        job: JobId,
+        kind: TerminalKind,
+    },
     Cancel {
         job: JobId,
         message: Option<String>,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use muster_domain::access::Principal;
 use muster_domain::{
-    Account, Amounts, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId, JobSet, Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp, UsageSum, Worker, WorkerId, UploadRef,
+    Account, Amounts, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Grant, Job, JobId,
+    JobSet, Overview, Queue, QueueName, Resources, SealedSecret, SetId, SetKind, Status, Timestamp,
+    UploadRef, UsageSum, Worker, WorkerId,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};

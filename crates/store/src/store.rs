@@ -8,7 +8,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_domain::{
-    Account, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue, SealedSecret, Timestamp, WorkerId, UploadRef,
+    Account, Artifact, Credential, DeadLetter, Event, Explanation, GangId, Job, JobId, Overview, Queue,
+    SealedSecret, Timestamp, UploadRef, WorkerId,
 };
 
 use crate::accounts::{AuditEntry, KnownCredential};

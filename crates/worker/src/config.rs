@@ -75,6 +75,8 @@ pub struct WorkerConfig {
     pub job_umask: Option<u32>,
     /// Variables of the worker's environment that jobs see, besides the usual ones.
     pub pass_env: Vec<String>,
+    /// Whether people may run programs beside jobs (`muster exec`).
+    pub lets_exec: bool,
     pub executor: ExecutorKind,
     /// How jobs are isolated from each other and held to what they asked for.
     pub isolation: IsolationMode,
@@ -171,6 +173,7 @@ impl WorkerConfig {
             job_dir: None,
             job_umask: None,
             pass_env: Vec::new(),
+            lets_exec: true,
             executor: ExecutorKind::default(),
             isolation: IsolationMode::default(),
             require_isolation: false,

@@ -12,6 +12,11 @@ use crate::{stop_signal, visible_devices};
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
 const DEMO_PREFIX: &str = "demo:";
+const TERM: &str = "TERM";
+/// What a job with a terminal finds where it does not say which.
+const DEFAULT_TERM: &str = "xterm-256color";
+/// What a program in a terminal is told to stop with: an interactive shell ignores SIGTERM.
+const HANG_UP: i32 = nix::libc::SIGHUP;
 const CHECKPOINT_VARIABLE: &str = "CHECKPOINT_DATA";
 
 /// What an agent must know of a job that a former agent started.
@@ -86,6 +91,9 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
     let devices = visible_devices::variables(job, gpus).into_iter();
     // In a container the devices have other numbers, and its engine says which.
     env.extend(devices.filter(|(name, _)| !is_contained(job) || name.starts_with("MUSTER_")));
+    if job.pty.is_some() && !job.env.contains_key(TERM) {
+        env.push((TERM.to_owned(), DEFAULT_TERM.to_owned()));
+    }
     StartSpec {
         key: key_of(job),
         argv: argv(job),
@@ -99,10 +107,11 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         stdin: None,
         grace_ms,
         lease_ms: job.lease_ttl_ms,
-        stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse),
+        stop_signal: job.stop_signal.as_deref().and_then(stop_signal::parse).or(job.pty.map(|_| HANG_UP)),
         timeout_ms: job.timeout_seconds.and_then(timeout_ms),
         manner: StopManner::default(),
         has_checkpoint: false,
+        terminal: job.pty,
         paths: AttemptPaths::default(),
         // A note of plain values always has a JSON form.
         note: serde_json::to_string(&note).unwrap_or_default(),

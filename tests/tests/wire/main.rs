@@ -56,6 +56,7 @@ mod separate_directories;
 mod shutdown;
 mod submit;
 mod sync;
+mod terminals;
 mod times;
 mod tls;
 mod two_schedulers;

@@ -6,11 +6,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_client::Fingerprint;
 
 use super::{
-    AddArgs, ArtifactArgs, AuditArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs, EditArgs,
-    EventsArgs, GangListArgs, JoinTokenArgs, LoginArgs, LogsArgs, LsArgs, ManArgs, NoticeArgs, PreemptArgs,
-    QueueArgs, ReferenceArgs, ReportArgs, RetryArgs, RunArgs, SecretArgs, SetListArgs, ShowArgs, SimArgs,
-    SubmitArgs, TokenArgs, TopArgs, UpArgs, UsageArgs, UserArgs, WaitArgs, WatchArgs, WebhookArgs, WhyArgs,
-    WorkerArgs,
+    AddArgs, ArtifactArgs, AttachArgs, AuditArgs, CancelArgs, ChangeArgs, CheckpointArgs, CompletionsArgs,
+    EditArgs, EventsArgs, ExecArgs, GangListArgs, JoinTokenArgs, LoginArgs, LogsArgs, LsArgs, ManArgs,
+    NoticeArgs, PreemptArgs, QueueArgs, ReferenceArgs, ReportArgs, RetryArgs, RunArgs, SecretArgs,
+    SetListArgs, ShowArgs, SimArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, UsageArgs, UserArgs, WaitArgs,
+    WatchArgs, WebhookArgs, WhyArgs, WorkerArgs,
 };
 use crate::environment;
 
@@ -103,6 +103,10 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// List and download the files that jobs left
     Artifacts(ArtifactArgs),
+    /// Run a program beside those of a running job, such as a shell
+    Exec(ExecArgs),
+    /// Attach to the terminal of a job of `run --pty`
+    Attach(AttachArgs),
     /// Wait until jobs, gangs, pipelines or arrays have ended
     Wait(WaitArgs),
     /// Cancel jobs, with those that depend on them

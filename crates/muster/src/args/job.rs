@@ -10,6 +10,7 @@ use super::conditions::ConditionArgs;
 use super::container::ContainerArgs;
 use super::gang::{GangArgs, LaunchArgs};
 use crate::exported::{self, Export};
+use crate::terminal::DetachKeys;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -21,6 +22,7 @@ Examples:
   zcat words.gz | muster run --stdin - -- sort
   muster run --gang 4 -- sh -c 'echo rank $GANG_INDEX of $GANG_SIZE'
   muster run --image python:3.13 --memory 2G -- python -c 'print(1)'
+  muster run --pty --gpus 1 -- bash
 
 A single argument with blanks or shell characters is run by sh -c, everything
 else as it is. Ctrl-C cancels the job; a second Ctrl-C leaves at once. The exit
@@ -166,6 +168,7 @@ pub(crate) struct JobArgs {
 /// `muster run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = RUN_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
@@ -174,6 +177,12 @@ pub(crate) struct RunArgs {
     /// Print the id of the job and leave it to run
     #[arg(long, short)]
     pub(crate) detach: bool,
+    /// Run it in a terminal, with this one as its keyboard and screen; Ctrl-P Ctrl-Q leaves it and it goes on
+    #[arg(long)]
+    pub(crate) pty: bool,
+    /// The keys that leave the terminal of --pty, or none [default: ctrl-p,ctrl-q]
+    #[arg(long, value_name = "KEYS", requires = "pty")]
+    pub(crate) detach_keys: Option<DetachKeys>,
     /// When no scheduler answers, start one that goes on afterwards
     #[arg(long)]
     pub(crate) keep: bool,

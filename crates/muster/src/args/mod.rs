@@ -18,6 +18,7 @@ mod queue;
 mod reading;
 mod secret;
 mod sim;
+mod terminals;
 mod times;
 mod up;
 mod usage;
@@ -48,6 +49,7 @@ pub(crate) use reading::{
 };
 pub(crate) use secret::{ResealArgs, SecretAction, SecretArgs, SecretSetArgs, SecretSourceArgs};
 pub(crate) use sim::{By, ReportArgs, SimArgs, SimOutputArgs};
+pub(crate) use terminals::{AttachArgs, ExecArgs};
 pub(crate) use times::WrittenTime;
 pub(crate) use up::{UpArgs, UpWorkerArgs};
 pub(crate) use usage::{UsageArgs, UsageBy};

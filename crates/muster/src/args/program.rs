@@ -12,7 +12,7 @@ use super::explanations::{EXPLANATIONS, Explanation};
 
 /// The commands by what people want to do. A command that is not here comes last, under its own heading.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Run jobs", &["run", "submit", "add", "wait"]),
+    ("Run jobs", &["run", "submit", "add", "wait", "exec", "attach"]),
     (
         "Look at jobs",
         &["ls", "show", "logs", "artifacts", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],

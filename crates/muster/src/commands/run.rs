@@ -8,7 +8,7 @@ use muster_protocol::{Job, JobStatus, SubmitRequest, Why};
 use tokio::task::JoinHandle;
 
 use super::submit::print_job;
-use super::{array, gang};
+use super::{array, gang, pty};
 use crate::args::RunArgs;
 use crate::embedded::{self, Embedded};
 use crate::exit;
@@ -20,6 +20,7 @@ use crate::output::{after_key, note, status};
 use crate::progress::{JobProgress, Until};
 use crate::settings::Settings;
 use crate::signals::Signals;
+use crate::terminal::DetachKeys;
 use crate::upload;
 
 /// A job that has not started by then is explained.
@@ -31,7 +32,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings) -> anyhow::Result<u
     let mut signals = Signals::listen()?;
     let mut private = None;
     let client = find_scheduler(args, settings, &mut private).await?;
-    let code = run_on(args, settings, client, &mut signals).await;
+    let code = run_on(args, settings, client, private.is_some(), &mut signals).await;
     if let Some(embedded) = private {
         embedded.stop_now().await;
     }
@@ -81,12 +82,17 @@ async fn run_on(
     args: &RunArgs,
     settings: &Settings,
     client: Client,
+    private: bool,
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
     let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command, settings).await?;
     request.max_retries.get_or_insert(ATTEMPTS);
     if args.job.stdin.is_none() && !args.array.is_asked_for() {
         request.stdin_upload = upload::implicit(&client).await?;
+    }
+
+    if args.pty {
+        pty::ask(&mut request, args.detach, args.array.is_asked_for())?;
     }
     if args.array.is_asked_for() {
         let watched = array::Watched { args: &args.array, detach: args.detach };
@@ -102,6 +108,10 @@ async fn run_on(
     }
     for warning in &job.warnings {
         note(warning);
+    }
+    if args.pty {
+        let keys = if private { DetachKeys::none() } else { args.detach_keys.clone().unwrap_or_default() };
+        return pty::follow(&client, &job, keys, signals, settings).await;
     }
     let sink = Sink::new(Streams::Both, settings.screen, false);
     let query = LogQuery { job_id: job.id.clone(), from_lease: Some(0), follow: true, ..LogQuery::default() };
@@ -197,7 +207,7 @@ async fn why(client: &Client, id: &str) -> Result<Why, ClientError> {
     if is_gang(id) { client.gang_why(id).await } else { client.why(id).await }
 }
 
-async fn cancel(client: &Client, id: &str) {
+pub(super) async fn cancel(client: &Client, id: &str) {
     let cancelled = if is_gang(id) { client.cancel_gang(id).await } else { client.cancel(id).await };
     if let Err(error) = cancelled {
         // A job that has just ended cannot be cancelled, and need not be.
@@ -208,7 +218,7 @@ async fn cancel(client: &Client, id: &str) {
 }
 
 /// Says what the exit code alone does not.
-fn tell_end(job: &Job) {
+pub(super) fn tell_end(job: &Job) {
     let code = exit::of_job(job);
     if ![exit::NO_EXIT_CODE, exit::CANCELLED, exit::TIMED_OUT].contains(&code) {
         return;

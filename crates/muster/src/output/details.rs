@@ -63,6 +63,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("gpus", devices(job));
     add("lease", if job.lease == 0 { String::new() } else { job.lease.to_string() });
     add("on disconnect", job.on_disconnect.clone().unwrap_or_default());
+    add("terminal", job.pty.map(|size| format!("{} x {}", size.columns, size.rows)).unwrap_or_default());
     add("grace", job.grace_seconds.map(|seconds| format!("{seconds}s")).unwrap_or_default());
     add("signal", job.stop_signal.as_deref().map(printable).unwrap_or_default());
     add("scope", job.signal_scope.map(word).unwrap_or_default());

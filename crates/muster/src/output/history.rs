@@ -79,6 +79,7 @@ fn details(event: &Event) -> String {
         "started" => vec![number("round").map(|round| format!("round {round}, with all others"))],
         "unreserved" => vec![text("reason")],
         "checkpoint_saved" => vec![event.data.get("bytes").and_then(Value::as_u64).map(bytes)],
+        "terminal_opened" => vec![text("kind")],
         "requeued" => vec![Some(attempt_end(event))],
         "done" | "finished" => vec![
             event

@@ -3,6 +3,7 @@
 
 mod control;
 mod embedded;
+mod entering;
 mod examples;
 mod gangs;
 mod harness;

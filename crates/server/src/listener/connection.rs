@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use bytes::Bytes;
 use http::Request;
+use http::header::UPGRADE;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,6 +22,7 @@ use tower::ServiceExt as _;
 use super::overheard::Overheard;
 use super::places::Seat;
 use super::refusals::Refusal;
+use super::takeover::{Patient, Stream, Wish};
 use super::{PeerAddress, given};
 use crate::bounds::Bounds;
 use crate::metrics::Metrics;
@@ -44,6 +47,8 @@ pub(super) struct HttpConnection {
 /// How serving came to its end.
 enum Ended {
     Served(hyper::Result<()>),
+    /// A handler wants the connection; so much was read of it beyond the request.
+    ChangesOver(Bytes),
     /// A connection beyond the bound did not end in time.
     TooLong,
 }
@@ -54,12 +59,17 @@ impl HttpConnection {
         if self.seat.is_reserve() { self.header_timeout.min(RESERVE_PATIENCE) } else { self.header_timeout }
     }
 
-    pub(super) async fn serve(mut self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    pub(super) async fn serve(mut self, stream: impl Stream + Patient + 'static) {
         let mut stream = Overheard::new(stream);
-        let patience = self.patience();
-        let error = match self.serve_requests(&mut stream, patience).await {
+        let (patience, wish) = (self.patience(), Wish::default());
+        let error = match self.serve_requests(&mut stream, patience, &wish).await {
             Ended::Served(Ok(())) => return,
             Ended::Served(Err(error)) => error,
+            Ended::ChangesOver(read) => {
+                let mut stream = stream.into_inner();
+                stream.be_patient();
+                return wish.fulfil(stream, read, self.seat);
+            }
             Ended::TooLong => {
                 self.metrics.bounds.refused("short_request");
                 return tracing::debug!("a connection beyond the bound lasted too long");
@@ -79,11 +89,16 @@ impl HttpConnection {
         &mut self,
         stream: &mut Overheard<S>,
         patience: Duration,
+        wish: &Wish,
     ) -> Ended {
         let (router, principal, peer) = (self.router.clone(), self.principal.clone(), self.peer);
-        let seat = Arc::clone(&self.seat);
+        let (seat, offered) = (Arc::clone(&self.seat), wish.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
+            let may_change_over = request.headers().contains_key(UPGRADE);
             let extensions = request.extensions_mut();
+            if may_change_over {
+                extensions.insert(offered.clone());
+            }
             extensions.insert(principal.clone());
             extensions.insert(PeerAddress(peer));
             extensions.insert(Arc::clone(&seat));
@@ -96,16 +111,19 @@ impl HttpConnection {
             // The default of the library costs no memory of its own.
             builder.max_headers(self.bounds.headers);
         }
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let mut connection = std::pin::pin!(connection);
-        tokio::select! {
-            served = connection.as_mut() => Ended::Served(served),
+        let mut connection = builder.serve_connection(TokioIo::new(stream), service);
+        let served = tokio::select! {
+            served = &mut connection => served,
             () = given(&mut self.closing) => {
-                connection.as_mut().graceful_shutdown();
-                Ended::Served(connection.await)
+                Pin::new(&mut connection).graceful_shutdown();
+                (&mut connection).await
             }
-            () = outstays(&self.seat) => Ended::TooLong,
+            () = outstays(&self.seat) => return Ended::TooLong,
+        };
+        if served.is_ok() && wish.is_made() {
+            return Ended::ChangesOver(connection.into_parts().read_buf);
         }
+        Ended::Served(served)
     }
 
     /// What to tell a client that did not come as far as a route.

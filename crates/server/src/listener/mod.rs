@@ -10,6 +10,7 @@ mod connection;
 mod overheard;
 mod places;
 mod refusals;
+mod takeover;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::stalled::Stalled;
 use crate::tls::Tls;
 
 pub(crate) use self::places::Seat;
+pub(crate) use self::takeover::{Stream, StreamFuture, Takeover};
 
 /// Pause after a failed accept, for example when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -12,6 +12,7 @@ pub(crate) struct BoundMetrics {
     pub(crate) handshakes: IntGauge,
     pub(crate) event_readers: IntGauge,
     pub(crate) log_readers: IntGauge,
+    pub(crate) terminals: IntGauge,
     pub(crate) body_bytes: IntGauge,
 }
 
@@ -33,6 +34,7 @@ impl BoundMetrics {
             handshakes: gauge(r, "muster_tls_handshakes", "TLS handshakes under way.")?,
             event_readers: gauge(r, "muster_event_readers", "Readers of the stream of events.")?,
             log_readers: gauge(r, "muster_log_readers", "Readers that follow the output of jobs.")?,
+            terminals: gauge(r, "muster_terminals", "Open terminals in running jobs.")?,
             body_bytes: gauge(
                 r,
                 "muster_body_memory_bytes",

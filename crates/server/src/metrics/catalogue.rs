@@ -387,6 +387,7 @@ impl Metrics {
             | EventKind::Unreserved { .. }
             | EventKind::Drained { .. }
             | EventKind::CheckpointSaved { .. }
+            | EventKind::TerminalOpened { .. }
             | EventKind::WorkerRegistered
             | EventKind::WorkerOffline => {}
         }

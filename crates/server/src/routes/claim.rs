@@ -66,7 +66,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
             Waiting { ask: Some(ask), worker, orders: false, prepared: Vec::new(), as_of: delivery.as_of };
         match app.dispatcher.park(waiting, wait).await {
             Handed::Work(delivery) => Some(delivery),
-            Handed::Stops(_) | Handed::Changed(_) | Handed::Nothing => None,
+            Handed::Stops(_) | Handed::Changed(_) | Handed::Terminals(_) | Handed::Nothing => None,
         }
     };
     let mut jobs = match delivery {

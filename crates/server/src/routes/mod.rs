@@ -34,6 +34,7 @@ mod summary;
 mod sync;
 mod system;
 mod table;
+pub(crate) mod terminals;
 mod uploads;
 mod usage;
 mod users;

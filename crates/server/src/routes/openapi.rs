@@ -7,7 +7,8 @@ use muster_protocol::{
     ArrayRequest, BatchItem, BatchResult, BulkFilter, BulkResult, CancelResult, Event, GangAssignment,
     GangPeer, GangSubmitted, GangSummary, Health, HeartbeatAction, Job, JobEdit, JobSet, LogAppended, LogGap,
     LogMessage, LogPiece, LogStream, Notice, Overview, Pipeline, Problem, Queue, QueueUpdate,
-    RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, Version, Why, Worker,
+    RegisterRequest, SubmitRequest, Summary, SyncRequest, SyncResponse, TerminalEnd, TerminalOpen,
+    TerminalSize, Version, Why, Worker,
 };
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -21,7 +22,9 @@ use super::claim::ClaimAnswer;
 use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
-    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers, uploads,
+    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
+    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
+    reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -67,6 +70,10 @@ use super::{
         gangs::unhold_gang,
         gangs::preempt_gang,
         gangs::preempt_job,
+        terminals::exec,
+        terminals::attach,
+        terminals::join,
+        terminals::order,
         gangs::why_gang,
         gangs::gang_events,
         reports::report_done,
@@ -152,6 +159,9 @@ use super::{
         JobEdit,
         JobSet,
         Pipeline,
+        TerminalEnd,
+        TerminalOpen,
+        TerminalSize,
         Queue,
         QueueUpdate,
         BatchResult,

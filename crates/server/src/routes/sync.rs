@@ -245,6 +245,9 @@ impl Exchange<'_> {
         let stopping = self.take(&mut response, delivery, said, ask.is_some())?;
         self.order(&mut response, stopping);
         let orders = request.orders.unwrap_or(false);
+        if orders {
+            response.terminals = self.app.dispatcher.take_terminals(self.worker);
+        }
         let wait = self.patience(&request, ask.is_some(), named > 0);
         let urgent = !response.jobs.is_empty() || response.results.iter().any(|result| result.status != 200);
         let may_wait = !urgent && !leaving && !wait.is_zero() && response.go.is_empty();
@@ -252,7 +255,7 @@ impl Exchange<'_> {
         if self.app.hub.is_flagged(self.worker) || (orders && may_wait) {
             self.read_orders(&mut response).await;
         }
-        if may_wait && response.stop.is_empty() {
+        if may_wait && response.stop.is_empty() && response.terminals.is_empty() {
             let waiting = Waiting { ask, worker: Some(self.worker.clone()), orders, prepared, as_of };
             if self.app.dispatcher.is_full() {
                 // What it said was heard, which a refusal would hide. It comes again after the pause.
@@ -416,6 +419,7 @@ impl Exchange<'_> {
                 let (grace, now) = (self.app.config.grace, self.app.config.clock.now());
                 response.stop.extend(jobs.iter().map(|job| view::stop_order(job, grace, now)));
             }
+            Handed::Terminals(terminals) => response.terminals = terminals,
             Handed::Changed(changed) => self.tell_changes(response, changed),
             Handed::Nothing => {}
         }

@@ -5,7 +5,11 @@
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use muster_domain::access::Action::{
-    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, FollowLink, Join, ManageAccounts, ManageKeys, ManageTokens, ReadArtifacts, ReadAudit, ReadCheckpoint, ReadCluster, ReadEvents, ReadHealth, ReadJobs, ReadMetrics, ReadNotice, ReadOutput, ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, RemoveQueues, ReportJobs, SaveArtifacts, SaveCheckpoint, SubmitJobs, UseAccount, ReadInputs,
+    ChangeJobs, ChangeQueues, ChangeSecrets, ChangeWebhooks, ChangeWorkers, ClaimJobs, FollowLink, Join,
+    ManageAccounts, ManageKeys, ManageTokens, OpenTerminal, ReadArtifacts, ReadAudit, ReadCheckpoint,
+    ReadCluster, ReadEvents, ReadHealth, ReadInputs, ReadJobs, ReadMetrics, ReadNotice, ReadOutput,
+    ReadQueues, ReadSecrets, ReadWebhooks, ReadWorkers, RemoveQueues, ReportJobs, SaveArtifacts,
+    SaveCheckpoint, ServeTerminal, SubmitJobs, UseAccount,
 };
 
 use crate::app::Shared;
@@ -14,7 +18,9 @@ use crate::error::ApiError;
 
 use super::rows::{Routes, Verb};
 use super::{
-    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, usage, users, webhooks, workers, uploads,
+    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
+    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
+    reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -64,6 +70,8 @@ fn job_routes(routes: Routes) -> Routes {
         .on(Verb::Put, "/jobs/{id}/artifacts/{name}", SaveArtifacts, artifacts::put_artifact)
         .post("/jobs/{id}/artifacts/{name}/url", ReadArtifacts, artifact_links::make_link)
         .get("/artifact-links/{token}/{file}", FollowLink, artifact_links::follow_link)
+        .get("/jobs/{id}/exec", OpenTerminal, terminals::exec)
+        .get("/jobs/{id}/terminal", OpenTerminal, terminals::attach)
         .post("/jobs/{id}/preempt", ChangeJobs, gangs::preempt_job)
 }
 
@@ -104,6 +112,8 @@ fn worker_routes(routes: Routes) -> Routes {
         .get("/jobs/{id}/checkpoint", ReadCheckpoint, checkpoint::get_checkpoint)
         .post("/jobs/{id}/checkpoint", SaveCheckpoint, checkpoint::save_checkpoint)
         .post("/jobs/{id}/logs", ReportJobs, logs::append_log)
+        .get("/jobs/{id}/terminals/{session}", ServeTerminal, terminals::join)
+        .post("/jobs/{id}/terminals/{session}", ServeTerminal, terminals::order)
         .get("/workers", ReadWorkers, workers::list_workers)
         .post("/workers/register", ClaimJobs, workers::register)
         .post("/workers/{id}/heartbeat", ClaimJobs, workers::worker_heartbeat)

@@ -157,6 +157,9 @@ pub struct SchedulerArgs {
     /// How long a reader of live output may leave it unread before it is let go; it can go on where it was
     #[arg(long, value_name = "TIME", env = "MUSTER_LOG_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub log_reader_timeout: Duration,
+    /// After how long without input or output a terminal in a running job is closed; 0s never closes it
+    #[arg(long, value_name = "TIME", env = "MUSTER_TERMINAL_IDLE", default_value = "8h", value_parser = any_duration)]
+    pub terminal_idle: Duration,
     /// How long a reader of the events may leave them unread before it is let go; it can go on where it was
     #[arg(long, value_name = "TIME", env = "MUSTER_EVENT_READER_TIMEOUT", default_value = "30s", value_parser = positive)]
     pub event_reader_timeout: Duration,
@@ -241,6 +244,7 @@ impl SchedulerArgs {
             audit_retention: self.audit_retention.0,
             log_total: self.log_total_limit.0,
             log_reader_timeout: self.log_reader_timeout,
+            terminal_idle: self.terminal_idle,
             event_reader_timeout: self.event_reader_timeout,
             retention_interval: self.retention_interval,
             max_queued: (self.max_queued > 0).then_some(self.max_queued),

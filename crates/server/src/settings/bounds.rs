@@ -42,6 +42,10 @@ pub struct BoundArgs {
     #[arg(long, value_name = "N", env = "MUSTER_MAX_LOG_READERS", default_value_t = Bounds::default().log_readers,
           value_parser = at_least(0))]
     pub max_log_readers: usize,
+    /// Terminals in running jobs (muster exec, attach, run --pty)
+    #[arg(long, value_name = "N", env = "MUSTER_MAX_TERMINALS", default_value_t = Bounds::default().terminals,
+          value_parser = at_least(0))]
+    pub max_terminals: usize,
     /// Bytes of the head of a request: its first line and its headers
     #[arg(long, value_name = "BYTES", env = "MUSTER_HEAD_LIMIT", default_value_t = Bounds::default().head_bytes,
           value_parser = at_least(LEAST_HEAD_BYTES))]
@@ -70,6 +74,7 @@ impl BoundArgs {
             long_polls: self.max_long_polls,
             event_readers: self.max_event_readers,
             log_readers: self.max_log_readers,
+            terminals: self.max_terminals,
             head_bytes: self.head_limit,
             headers: self.header_count_limit,
             url_bytes: self.url_limit,

@@ -28,8 +28,8 @@ pub use oidc::OidcArgs;
 pub use policy::PolicyArgs;
 pub use pools::PoolSettings;
 pub use tls::TlsArgs;
-pub(crate) use values::any_duration;
 pub use uploads::UploadArgs;
+pub(crate) use values::any_duration;
 pub use values::{
     Driver, ListenAddress, Mode, OPEN_TO_WORKERS, QueueNames, Retention, SizeLimit, StoreChoice,
     open_to_the_network,

@@ -86,6 +86,7 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             put("epoch", (*epoch).into());
             put("bytes", (*bytes).into());
         }
+        EventKind::TerminalOpened { kind } => drop(put("kind", kind.name().into())),
         EventKind::Held { reason } | EventKind::WorkerReleased { reason } => {
             put("reason", reason.clone().into());
         }

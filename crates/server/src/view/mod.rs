@@ -73,6 +73,7 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
     let (image, container) = containers::of_spec(spec);
     let inputs = spec.inputs.as_deref();
     let id = |upload: &domain::UploadRef| upload.id.clone();
+    let size = |size: domain::TerminalSize| wire::TerminalSize { columns: size.columns, rows: size.rows };
     wire::Job {
         on_disconnect,
         secrets,
@@ -84,6 +85,7 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         container,
         upload: inputs.and_then(|inputs| inputs.upload.as_ref()).map(id),
         stdin_upload: inputs.and_then(|inputs| inputs.stdin.as_ref()).map(id),
+        pty: spec.pty.map(size),
         ..wire::Job::default()
     }
 }

@@ -1,6 +1,9 @@
 //! Who caused what: events name it, and what operators change leaves a line.
 
-use muster_domain::{Actor, By, Job, JobId, JobSpec, QueueName, ReportKind, SealedSecret, Span, Status};
+use muster_domain::{
+    Actor, By, EventKind, Job, JobId, JobSpec, QueueName, Rejection, ReportKind, SealedSecret, Span, Status,
+    TerminalKind, TerminalSize,
+};
 
 use super::Stage;
 use super::outlook::{A_WHILE, alive, running};
@@ -180,4 +183,42 @@ pub async fn what_operators_change_leaves_a_line(stage: &Stage) {
     let complete =
         |by: &Actor| by.name == "ann" && by.address.is_some() && by.request.as_deref() == Some("r1");
     assert!(lines.iter().all(|line| complete(&line.deed.by)));
+}
+
+/// Entering a job changes nothing of it: its history names who did, and the audit log has a line.
+pub async fn who_enters_a_job_is_written_down(stage: &Stage) {
+    let pty = Some(TerminalSize { columns: 80, rows: 24 });
+    let job = submit_as(stage, ann(None), JobSpec { pty, ..JobSpec::shell("x") }).await;
+    let enter = |kind| {
+        let actor = Some(Actor { name: "ann".to_owned(), ..Actor::default() });
+        let command = Command::NoteTerminal { job: job.id, kind };
+        Command::Attributed(Box::new(Attributed { by: ann(Some("ci")), actor, command }))
+    };
+    let waits = stage.one(enter(TerminalKind::Exec)).await.unwrap_err();
+    assert_eq!(waits, Rejection::NotEnterable { status: Status::Pending });
+    let claimed = stage.claim().await.unwrap();
+    let before = stage.get(job.id).await;
+    let entered = stage.one(enter(TerminalKind::Exec)).await.unwrap();
+    let Outcome::Changed { job: seen, .. } = entered else { panic!("{entered:?}") };
+    assert_eq!((seen.lease, seen.status()), (claimed.lease, Status::Running));
+    assert_eq!(stage.get(job.id).await, before);
+    stage.one(enter(TerminalKind::Attach)).await.unwrap();
+    stage.report(&claimed, ReportKind::Done).await.unwrap();
+    assert!(stage.one(enter(TerminalKind::Exec)).await.is_err());
+    let kinds: Vec<_> = stage.events_of(job.id).await.into_iter().map(|event| event.kind).collect();
+    let opened = |kind| EventKind::TerminalOpened { kind };
+    assert!(kinds.contains(&opened(TerminalKind::Exec)) && kinds.contains(&opened(TerminalKind::Attach)));
+    assert_eq!(kinds.len(), 5, "{kinds:?}");
+    assert!(told(stage, job.id).await.contains(&"terminal_opened by ann (token ci)".to_owned()));
+    let plain = submit_as(stage, ann(None), JobSpec::shell("x")).await;
+    stage.claim().await.unwrap();
+    let attach = Command::NoteTerminal { job: plain.id, kind: TerminalKind::Attach };
+    assert_eq!(stage.one(attach).await.unwrap_err(), Rejection::NoTerminal);
+    let filter = AuditFilter { limit: 10, ..AuditFilter::default() };
+    let lines = stage.store.audit(filter).await.unwrap();
+    let named: Vec<_> =
+        lines.iter().map(|line| (line.deed.action.as_str(), line.deed.object.clone())).collect();
+    let object = Some(job.id.to_string());
+    assert_eq!(named.len(), 2, "{named:?}");
+    assert!(named.contains(&("job.exec", object.clone())) && named.contains(&("job.attach", object)));
 }

@@ -206,6 +206,7 @@ macro_rules! compliance_suite {
             attribution {
                 users_workers_and_the_scheduler_are_named, who_has_no_name_is_a_worker_or_nobody,
                 what_follows_from_an_end_is_the_schedulers, stops_say_who_wanted_them,
+                who_enters_a_job_is_written_down,
                 tasks_of_a_gang_say_who_stopped_them, a_batch_keeps_its_callers_apart,
                 what_operators_change_leaves_a_line,
             }

@@ -2,7 +2,7 @@
 //!
 //! Guarantee: an event that follows from no command of the batch, such as the end of a dependency, is the scheduler's.
 
-use muster_domain::{By, Deed};
+use muster_domain::{By, Deed, TerminalKind};
 
 use super::Answers;
 use super::accounts;
@@ -80,6 +80,8 @@ fn deed(command: &Command) -> Option<(&'static str, Option<String>)> {
             WebhookCommand::Forget(choice) => ("dead_letters.remove", choice.hook.map(|id| id.to_string())),
             WebhookCommand::Deliver(_) => return None,
         },
+        Command::NoteTerminal { job, kind: TerminalKind::Exec } => ("job.exec", Some(job.to_string())),
+        Command::NoteTerminal { job, kind: TerminalKind::Attach } => ("job.attach", Some(job.to_string())),
         Command::Secrets(SecretCommand::Put(secret)) => ("secret.set", Some(secret.name.clone())),
         Command::Secrets(SecretCommand::Delete { name }) => ("secret.remove", Some(name.clone())),
         _ => return None,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use muster_domain::{Change, EndReason, EventKind, Job, JobId, Rejection, Status, Trigger};
+use muster_domain::{
+    Change, EndReason, Event, EventKind, Job, JobId, Rejection, Status, TerminalKind, Trigger,
+};
 
 use super::Answers;
 use super::work::Work;
@@ -41,10 +43,7 @@ pub(crate) async fn apply<T: Tx>(
                 };
                 save_checkpoint(work, *job, content, trigger).await?
             }
-            Command::Preempt { job, message } => work
-                .trigger(*job, &Trigger::Preempt { message: message.clone(), in_favour_of: None })
-                .and_then(|change| Ok((change, work.job(*job)?.clone())))
-                .map(|(change, job)| Outcome::Changed { job, repeated: change == Change::Repeated }),
+            Command::Preempt { job, message } => preempt(work, *job, message.clone()),
             // Answered by `answer_cancels`, when it is known what went down with it.
             Command::Cancel { job, message } => {
                 match work.trigger(*job, &Trigger::Cancel { message: message.clone() }) {
@@ -54,6 +53,7 @@ pub(crate) async fn apply<T: Tx>(
             }
             Command::PutPart(part) => put_part(work, part).await?,
             Command::NoteInstance(instance) => note_instance(work, instance).await?,
+            Command::NoteTerminal { job, kind } => note_terminal(work, *job, *kind),
             Command::Submit(_)
             | Command::Claim(_)
             | Command::RegisterWorker(_)
@@ -89,6 +89,25 @@ pub(crate) async fn apply<T: Tx>(
 fn acknowledge<T: Tx>(work: &mut Work<'_, T>, job: JobId, stopped: &Trigger) -> Answer {
     let change = work.trigger(job, stopped)?;
     Ok(Outcome::StopAcknowledged { repeated: change == Change::Repeated })
+}
+
+fn preempt<T: Tx>(work: &mut Work<'_, T>, id: JobId, message: Option<String>) -> Answer {
+    let change = work.trigger(id, &Trigger::Preempt { message, in_favour_of: None })?;
+    Ok(Outcome::Changed { job: work.job(id)?.clone(), repeated: change == Change::Repeated })
+}
+
+/// Answered with the job as it is now: by it the caller knows the worker and the lease.
+fn note_terminal<T: Tx>(work: &mut Work<'_, T>, id: JobId, kind: TerminalKind) -> Answer {
+    let job = work.job(id)?.clone();
+    if !matches!(job.status(), Status::Running | Status::Preempting) {
+        return Err(Rejection::NotEnterable { status: job.status() });
+    }
+    if kind == TerminalKind::Attach && job.spec.pty.is_none() {
+        return Err(Rejection::NoTerminal);
+    }
+    let event = Event::of_job(id, work.now, EventKind::TerminalOpened { kind });
+    work.note(event);
+    Ok(Outcome::Changed { job, repeated: false })
 }
 
 /// Answered with the job as it is now, so that the worker hears of a stop.

@@ -42,6 +42,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
                 alone.insert(*job);
             }
             Command::Hold { job, .. }
+            | Command::NoteTerminal { job, .. }
             | Command::Prepared { job, .. }
             | Command::Preempt { job, .. }
             | Command::Release { job }

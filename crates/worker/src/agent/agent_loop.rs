@@ -20,6 +20,7 @@ use super::pace::Pace;
 use super::preparation::Preparations;
 use super::rounds::Rounds;
 use super::start::BEATS_PER_CALL;
+use super::terminals::Terminals;
 use super::{artifacts, joining, registration, reports};
 use crate::attempt_files::AttemptFiles;
 use crate::backoff::Backoff;
@@ -54,6 +55,7 @@ pub(super) struct Agent {
     pub(super) keeper: Option<KeeperOptions>,
     pub(super) executor: Executor,
     pub(super) logs: Logs,
+    pub(super) terminals: Terminals,
     pub(super) calls: Calls,
     pub(super) held: HeldJobs,
     /// Reports that wait to be sent, oldest first.
@@ -298,6 +300,7 @@ impl Agent {
         self.settle_reports(answer.reports, on_reports);
         self.settle_heartbeats(on_heartbeats, answer.sent_ns);
         self.obey(response.stop);
+        self.open_terminals(response.terminals);
         self.go(response.go);
         let brought_jobs = !response.jobs.is_empty();
         self.accept(response.jobs, answer.sent_ns);

@@ -22,6 +22,7 @@ mod reports;
 mod rounds;
 mod secrets;
 mod start;
+mod terminals;
 
 pub use drain::{ExitSummary, Shutdown, shutdown_on_signals};
 pub use start::run;

@@ -10,10 +10,15 @@ use super::agent_loop::Agent;
 use crate::keeper::SecretGrant;
 
 impl Agent {
-    /// Opens what the job asks for, or says why it cannot run here.
+    /// Opens the secrets that the job asks for, or says why it cannot run here.
     pub(super) fn open_secrets(&self, job: &Job) -> Result<Vec<SecretGrant>, String> {
         if !job.secrets.is_empty() && !self.executor.hands_secrets {
             return Err("the keeper of this worker is of an older version and cannot hand over secrets; \
+                        it is replaced when it has no jobs and the worker starts again"
+                .to_owned());
+        }
+        if job.pty.is_some() && !self.executor.gives_terminals {
+            return Err("the keeper of this worker is of an older version and cannot give jobs terminals; \
                         it is replaced when it has no jobs and the worker starts again"
                 .to_owned());
         }

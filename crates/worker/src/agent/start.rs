@@ -21,6 +21,7 @@ use super::pace::Pace;
 use super::preparation::Preparations;
 use super::registration;
 use super::rounds::Rounds;
+use super::terminals::Terminals;
 use crate::attempt_files::{AttemptFiles, attempt_directory, checkpoint_directory};
 use crate::backoff::Backoff;
 use crate::config::{ExecutorKind, WorkerConfig};
@@ -83,8 +84,8 @@ pub async fn run(
     let preparations = Preparations::new(client.clone(), directory.path(), config.input_cache);
     let artifacts = Artifacts::new(client.clone(), config.timing.artifacts);
     let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
-    let calls = Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1)));
     let mut agent = Agent {
+        terminals: Terminals::new(client.clone(), keeper.as_ref(), config.lets_exec),
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
         checkpoint_dir: checkpoint_directory(directory.path()),
@@ -97,7 +98,7 @@ pub async fn run(
         keeper,
         executor,
         logs,
-        calls,
+        calls: Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1))),
         held: HeldJobs::default(),
         ready: VecDeque::new(),
         early_stops: HashMap::new(),

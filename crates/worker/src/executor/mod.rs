@@ -38,6 +38,8 @@ pub(crate) struct Executor {
     pub(crate) runs_containers: bool,
     /// It gives processes a standard input.
     pub(crate) gives_stdin: bool,
+    /// It gives processes terminals.
+    pub(crate) gives_terminals: bool,
 }
 
 impl Executor {

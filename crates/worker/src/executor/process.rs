@@ -163,6 +163,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         hands_secrets,
         runs_containers,
         gives_stdin,
+        gives_terminals,
         isolation,
     }) = messages.next()
     else {
@@ -178,8 +179,16 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
     }
     tokio::spawn(read(reader, incoming));
     tokio::spawn(write(writer, outgoing));
-    let executor =
-        Executor { commands, events, names_files, hands_secrets, runs_containers, gives_stdin, isolation };
+    let executor = Executor {
+        commands,
+        events,
+        names_files,
+        hands_secrets,
+        runs_containers,
+        gives_stdin,
+        gives_terminals,
+        isolation,
+    };
     Ok((executor, jobs))
 }
 

@@ -98,6 +98,7 @@ pub(super) fn spawn(
         stdio: [memory.as_fd(), around.handles.stdout.as_fd(), around.handles.stderr.as_fd()],
         mark: around.mark,
         group: around.group,
+        terminal: false,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
     let contained =

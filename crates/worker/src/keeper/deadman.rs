@@ -15,7 +15,7 @@ use super::memory_watch;
 use super::message::{Key, StopCause};
 use super::outputs::remove_empty;
 use super::signals;
-use super::socket::socket_path;
+use super::socket::{socket_path, terminals_path};
 use super::stopping::StopWith;
 use super::table::{Ending, Entry, Fence, Life, State, Table};
 use crate::attempt_files::checkpoint_directory;
@@ -65,6 +65,7 @@ pub(super) fn watch(table: &Arc<Table>, directory: &Path, guarded: &Guarded) {
     remove_empty_directories(&checkpoint_directory(directory));
     remove_empty_directories(&artifact_directory(directory));
     // Nothing is left to do about a socket that cannot be removed; the next keeper replaces it.
+    let _ = std::fs::remove_file(terminals_path(directory));
     let _ = std::fs::remove_file(socket_path(directory));
 }
 
@@ -196,6 +197,7 @@ mod tests {
             timeout_ms: Some(3_600_000),
             manner: StopManner::default(),
             has_checkpoint: false,
+            terminal: None,
             paths: AttemptPaths::default(),
             note: String::new(),
         }
@@ -271,6 +273,7 @@ mod tests {
             secrets: &[],
             mark: None,
             group: None,
+            terminal: None,
         };
         let pid = launch::spawn(&spec, &around).unwrap();
         let mut line = [0; 3];

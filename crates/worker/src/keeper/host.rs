@@ -12,7 +12,7 @@ use super::clock::boottime_ns;
 use super::guard::{self, Guarded, Side};
 use super::outputs::OutputNames;
 use super::table::Table;
-use super::{cgroups, connection, deadman, former, signals, socket};
+use super::{cgroups, connection, deadman, former, signals, socket, terminals};
 use crate::{containers, privacy, secret_files};
 
 /// The first argument that makes a program a keeper; the second is the data directory.
@@ -80,6 +80,10 @@ fn keep(directory: &Path, guarded: &Guarded) -> io::Result<()> {
     }
     let names = Arc::new(OutputNames::new(directory)?);
     serve_in_background(&table, &names, first)?;
+    let (sessions, shared) = (socket::listen_for_terminals(directory)?, Arc::clone(&table));
+    std::thread::Builder::new()
+        .name("terminals".into())
+        .spawn(move || terminals::accept(&shared, &sessions))?;
     let shared = Arc::clone(&table);
     std::thread::Builder::new().name("accept".into()).spawn(move || accept(&shared, &names, &listener))?;
     deadman::watch(&table, directory, guarded);

@@ -27,7 +27,7 @@ use crate::results;
 /// A directory whose files are kept when the attempt has ended.
 pub(super) const ARTIFACTS_VARIABLE: &str = "MUSTER_ARTIFACTS";
 /// Where programs are looked for when the job has no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(super) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What a process finds besides what its job asked for.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) secrets: &'a [(String, SecretValue)],
     pub(super) mark: Option<Mark>,
     pub(super) group: Option<Entrance<'a>>,
+    /// What it reads from, writes to and is controlled by, where it has a terminal.
+    pub(super) terminal: Option<&'a File>,
 }
 
 /// Starts the process in a session of its own and returns its number, or says in words why there is none.
@@ -61,16 +63,20 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
         argv: &argv,
         env: &env,
         directory: &text(spec.cwd.as_bytes(), "the working directory")?,
-        stdio: [
-            match &stdin {
-                Some(file) => file.as_fd(),
-                None => nothing().map_err(|error| format!("cannot open /dev/null: {error}"))?.as_fd(),
-            },
-            around.handles.stdout.as_fd(),
-            around.handles.stderr.as_fd(),
-        ],
+        stdio: match around.terminal {
+            Some(terminal) => [terminal.as_fd(); 3],
+            None => [
+                match &stdin {
+                    Some(file) => file.as_fd(),
+                    None => nothing().map_err(|error| format!("cannot open /dev/null: {error}"))?.as_fd(),
+                },
+                around.handles.stdout.as_fd(),
+                around.handles.stderr.as_fd(),
+            ],
+        },
         mark: around.mark,
         group: around.group,
+        terminal: around.terminal.is_some(),
     };
     spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
 }
@@ -137,6 +143,11 @@ fn find_program(name: &str, spec: &StartSpec, base_env: &[(String, String)]) -> 
         Some(path) => Err(format!("cannot start {name:?}: {} is not executable", path.display())),
         None => Err(format!("cannot start {name:?}: no such program in PATH ({path})")),
     }
+}
+
+/// Whether there is a file that may be run.
+pub(super) fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The system's error does not say whether the program or the directory is missing.

@@ -90,6 +90,7 @@ mod tests {
             timeout_ms: None,
             manner: StopManner { exit0_finishes, ..StopManner::default() },
             has_checkpoint: true,
+            terminal: None,
             paths: AttemptPaths {
                 notice: path("notice"),
                 done: path("done"),

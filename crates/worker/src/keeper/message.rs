@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use muster_protocol::{SignalScope, Usage};
+use muster_protocol::{SignalScope, TerminalSize, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::cgroups::{Isolation, IsolationForm, Limits};
@@ -72,6 +72,9 @@ pub struct StartSpec {
     /// The job has a checkpoint to start from.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_checkpoint: bool,
+    /// The size of the terminal that the process runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<TerminalSize>,
     /// Files and directories that belong to the attempt. They follow from its key, so that they are not sent.
     #[serde(default, skip_serializing_if = "AttemptPaths::is_empty")]
     pub paths: AttemptPaths,
@@ -327,6 +330,9 @@ pub enum FromKeeper {
         /// It gives processes a standard input.
         #[serde(default)]
         gives_stdin: bool,
+        /// It gives processes terminals.
+        #[serde(default)]
+        gives_terminals: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

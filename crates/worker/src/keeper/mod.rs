@@ -41,6 +41,7 @@ mod spawn;
 mod stopping;
 mod stragglers;
 mod table;
+mod terminals;
 
 pub use artifact_room::artifact_directory;
 pub(crate) use cgroups::remove_recorded;
@@ -57,5 +58,7 @@ pub use message::{
 pub use outputs::output_directory;
 pub use result_file::result_directory;
 pub use secret_grant::SecretGrant;
-pub use socket::{connect, socket_path};
+pub use socket::{connect, connect_terminals, socket_path};
 pub use stopping::Words;
+pub(crate) use terminals::MAX_MESSAGE_BYTES as MAX_TERMINAL_MESSAGE;
+pub use terminals::TerminalGreeting;

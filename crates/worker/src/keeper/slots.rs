@@ -2,6 +2,7 @@
 //!
 //! A slot never waits for the agent between two jobs; what it has to say goes to the outbox.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -18,13 +19,14 @@ use super::hostfile::Hostfile;
 use super::launch::{self, Surroundings};
 use super::leavings;
 use super::message::{End, OutOfMemory, Outcome, StartSpec};
-use super::outputs::{OutputNames, SlotOutputs};
+use super::outputs::{Handles, OutputNames, SlotOutputs};
 use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
 use super::rusage;
 use super::secret_grant::HandedSecrets;
 use super::stragglers::Origin;
 use super::table::{Table, elapsed_us};
+use super::terminals::JobTerminal;
 
 /// A slot's thread only spawns and waits.
 const STACK_BYTES: usize = 256 * 1024;
@@ -42,6 +44,26 @@ struct SlotFiles {
     group: Option<SlotGroup>,
     /// Of an attempt that runs in a container.
     container: Option<Contained>,
+    terminal: Option<JobTerminal>,
+}
+
+impl SlotFiles {
+    /// Makes the terminal of an attempt that wants one. Its process writes to that, and what comes out goes to the file.
+    fn terminal_of(
+        &mut self,
+        table: &Table,
+        spec: &StartSpec,
+        handles: Handles,
+    ) -> Result<(Handles, Option<File>), String> {
+        let Some(size) = spec.terminal else { return Ok((handles, None)) };
+        let Handles { stdout, stderr } = handles;
+        let (terminal, theirs) = JobTerminal::open(size, stdout)?;
+        let stdout =
+            theirs.try_clone().map_err(|error| format!("cannot make a terminal for the job: {error}"))?;
+        terminal.publish(&table.screens, &spec.key);
+        self.terminal = Some(terminal);
+        Ok((Handles { stdout, stderr }, Some(theirs)))
+    }
 }
 
 /// How an attempt ended, and what it used if there was one.
@@ -140,6 +162,9 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
             reaped = Reaped { outcome, usage, out_of_memory };
         }
         let Reaped { outcome, usage, out_of_memory } = reaped;
+        if let Some(terminal) = slot.terminal.take() {
+            terminal.finish(&table.screens, &spec.key, &outcome);
+        }
         slot.hostfile = None;
         // The files of secrets go, and what the mask has held back comes out.
         slot.secrets = HandedSecrets::default();
@@ -210,13 +235,15 @@ fn prepare(
     let handles = slot.outputs.open(names)?;
     let (secrets, handles) = HandedSecrets::hand_over(spec, handles, names.secrets())?;
     slot.secrets = secrets;
+    let (handles, terminal) = slot.terminal_of(table, spec, handles)?;
     slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
     let (result, hostfile) = (slot.result.prepare(names)?, slot.hostfile.as_ref());
     let artifacts = slot.artifacts.prepare(names)?;
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
-    let secrets = slot.secrets.variables();
+    let (secrets, terminal) = (slot.secrets.variables(), terminal.as_ref());
     let group = slot.group.as_ref().map(SlotGroup::entrance);
-    let around = Surroundings { base_env, handles, result, artifacts, hostfile, secrets, mark, group };
+    let around =
+        Surroundings { base_env, handles, result, artifacts, hostfile, secrets, mark, group, terminal };
     let pid = match &spec.container {
         None => launch::spawn(spec, &around)?,
         Some(container) => {
@@ -236,6 +263,7 @@ fn run(table: &Table, origin: &Origin, spec: &StartSpec, slot: &SlotFiles) -> (R
     await_the_others(table, origin);
     let (mut reaped, announced) =
         table.reap(&origin.key, origin.leader.unsigned_abs(), || reap(origin.leader));
+    table.await_guests(&origin.key);
     if let Some(group) = &slot.group {
         table.stragglers.end_group(origin, group);
         reaped = reaped.with(&group.measured(), spec);

@@ -43,6 +43,8 @@ pub(super) struct Plan<'a> {
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) mark: Option<Mark>,
     pub(super) group: Option<Entrance<'a>>,
+    /// The first of the three is a terminal, which becomes that of the session.
+    pub(super) terminal: bool,
 }
 
 /// This kernel does not make processes inside of groups: they go there themselves.
@@ -60,6 +62,7 @@ struct Orders {
     /// The files by which it goes into its groups.
     join: *const c_int,
     join_count: usize,
+    terminal: bool,
     failed: c_int,
     /// What failed was to go into a group.
     outside: bool,
@@ -80,6 +83,7 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         limit: plan.mark.map(Mark::as_limit),
         join: join.as_ptr(),
         join_count: join.len(),
+        terminal: plan.terminal,
         failed: 0,
         outside: false,
     };
@@ -164,6 +168,10 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
                 (*orders).failed = Errno::last_raw();
                 libc::_exit(127);
             }
+        }
+        if (*orders).terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+            (*orders).failed = Errno::last_raw();
+            libc::_exit(127);
         }
         if libc::chdir((*orders).directory) == 0 {
             libc::execve((*orders).program, (*orders).argv, (*orders).env);

@@ -24,6 +24,7 @@ use super::message::{
 };
 use super::stopping::{Stop, StopWith, Words};
 use super::stragglers::{Origin, Stragglers};
+use super::terminals::{GuestCount, Guests, Screens};
 use super::{memory_watch, notice_file, signals};
 use crate::attempt_files::AttemptFiles;
 
@@ -40,6 +41,8 @@ pub(super) struct Table {
     pub(super) timer: Condvar,
     pub(super) directories: JobDirectories,
     pub(super) stragglers: Stragglers,
+    pub(super) screens: Screens,
+    pub(super) guest_count: GuestCount,
 }
 
 /// The job table itself.
@@ -73,6 +76,8 @@ pub(super) struct State {
     directory: PathBuf,
     /// Names the files of attempts.
     files: AttemptFiles,
+    /// Programs that people run beside those of jobs.
+    pub(super) guests: Guests,
     pub(super) linger_ms: u64,
     pub(super) ending: Ending,
     /// When the deadlines are looked at next; only what is due earlier needs a wake-up.
@@ -117,6 +122,7 @@ pub(super) struct Entry {
     pub(super) memory_limit: Option<u64>,
     /// It was killed for what it held; groups tell that themselves.
     pub(super) out_of_memory: Option<OutOfMemory>,
+    pub(super) is_contained: bool,
     manner: StopManner,
     paths: AttemptPaths,
     pub(super) stop: Option<Stop>,
@@ -207,6 +213,7 @@ impl Table {
         if !self.stragglers.are_none() {
             signals::kill(pid);
         }
+        state.guests.end(key);
         let reaped = reap();
         if let Some(entry) = state.jobs.get_mut(key) {
             entry.life = Life::Starting;
@@ -285,6 +292,7 @@ impl State {
                     isolation: self.isolation.as_ref().map_or(IsolationForm::None, |own| own.form),
                     runs_containers: true,
                     gives_stdin: true,
+                    gives_terminals: true,
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -341,6 +349,7 @@ impl State {
                 timeout_ms: spec.timeout_ms,
                 memory_limit: spec.limits.memory_bytes,
                 out_of_memory: None,
+                is_contained: spec.container.is_some(),
                 manner: spec.manner,
                 paths: spec.paths.clone(),
                 stop: None,
@@ -516,6 +525,7 @@ mod tests {
             timeout_ms: None,
             manner: StopManner::default(),
             has_checkpoint: false,
+            terminal: None,
             paths: AttemptPaths::default(),
             note: lease.to_string(),
         }

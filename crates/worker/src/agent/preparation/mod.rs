@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use muster_client::Client;
-use muster_protocol::ReportKind;
+use muster_protocol::{Job, ReportKind};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
@@ -20,9 +20,9 @@ use self::upload::Uploads;
 use super::agent_loop::Agent;
 use super::held::Stage;
 use super::reports;
-use crate::containers::{Pulls, Wanted};
 use crate::attempt_files::AttemptFiles;
 use crate::attempt_room::AttemptRoom;
+use crate::containers::{Pulls, Wanted};
 use crate::keeper::{Key, StartSpec};
 use crate::launch::Note;
 use crate::output_files::OutputFiles;

@@ -210,7 +210,7 @@ impl Running<'_> {
     fn limits(&self, board: &Board) -> Option<OutOfMemory> {
         let limit_bytes = u64::try_from(self.order.spec.memory_bytes?).ok()?;
         let seen = board.note.usage.and_then(|usage| usage.peak_memory_bytes).unwrap_or(0);
-        Some(OutOfMemory { limit_bytes, peak_bytes: seen.max(limit_bytes) })
+        Some(OutOfMemory { limit_bytes: Some(limit_bytes), peak_bytes: seen.max(limit_bytes) })
     }
 
     async fn inspect(&self) -> Result<bollard::models::ContainerInspectResponse, Error> {
