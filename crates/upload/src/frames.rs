@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn chunks_arrive_as_they_were_sent_whatever_the_pieces() {
-        let chunks = [&b"one"[..], b"two two", &[0; 100_000]];
+        let chunks = [&b"one"[..], b"two two", &[0; 10_000]];
         let mut body = Vec::new();
         for chunk in chunks {
             encode_frame(&Digest::of(chunk), chunk, &mut body);

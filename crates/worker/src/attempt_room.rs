@@ -104,7 +104,7 @@ mod tests {
         fs::create_dir(work.join("closed")).unwrap();
         fs::write(work.join("closed/file"), "x").unwrap();
         std::os::unix::fs::symlink("/", work.join("link")).unwrap();
-        fs::set_permissions(work.join("closed"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(work.join("closed"), Permissions::from_mode(0o000)).unwrap();
         room.remove().unwrap();
         room.remove().unwrap();
         assert!(!work.exists());

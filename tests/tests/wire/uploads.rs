@@ -45,9 +45,8 @@ fn missing(answer: &Value) -> usize {
     answer["missing"].as_array().map_or(0, Vec::len)
 }
 
-#[test]
-fn an_upload_that_broke_off_goes_on_where_it_was() {
-    for_each_store(|kind| {
+for_each_store! {
+    fn an_upload_that_broke_off_goes_on_where_it_was(kind) {
         let mut scheduler = Scheduler::start(kind);
         let mut manifest = one_file("a", "first");
         manifest.entries.extend(one_file("b", "second").entries);
@@ -70,7 +69,7 @@ fn an_upload_that_broke_off_goes_on_where_it_was() {
         assert_eq!(missing(&declare(&scheduler, &manifest).expect(200).json()), 0);
         let shown = scheduler.submit_job(&job);
         assert_eq!(shown["upload"], id);
-    });
+    }
 }
 
 #[test]
@@ -124,20 +123,19 @@ fn limits_are_said_and_kept() {
     scheduler.http().post_json("/jobs", &json!({"command": "cat", "stdin_upload": long})).expect(400);
 }
 
-#[test]
-fn a_text_is_the_standard_input_of_each_attempt() {
-    for_each_store(|kind| {
+for_each_store! {
+    fn a_text_is_the_standard_input_of_each_attempt(kind) {
         let scheduler = Scheduler::start(kind);
         let _worker = Worker::start(&scheduler, WorkerSettings::new("w", 2));
         let job = json!({"command": "cat; exit 1", "stdin": "hello\n", "max_retries": 2});
         let id = id_of(&scheduler.submit_job(&job));
         scheduler.await_status(&id, "failed", BOUND);
         for attempt in [1, 2] {
-            let output = scheduler.http().get(&format!("/jobs/{id}/logs?attempt={attempt}")).expect(200);
-            assert_eq!(output.text(), "hello\n");
+            let output = scheduler.http().get(&format!("/jobs/{id}/logs?attempt={attempt}"));
+            assert_eq!(output.expect(200).text(), "hello\n");
         }
         assert_eq!(scheduler.job(&id)["stdin"], Value::Null, "the text is not kept with the job");
-    });
+    }
 }
 
 #[test]

@@ -56,9 +56,10 @@ async fn of_job(
         let until_start = (job.attempts == 0).then(|| tell_waiting(&client, &id, &args.job));
         let first_attempt = job.attempts.max(1);
         let following = follow(Follower { client, query, first_attempt, sink });
-        let code =
-            unless_left(async { following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete)) })
-                .await?;
+        let code = unless_left(Box::pin(async {
+            following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete))
+        }))
+        .await?;
         drop(until_start);
         return Ok(code);
     }
@@ -109,9 +110,10 @@ async fn of_gang(
         let part = if started { Part::Both } else { Part::Coming };
         let ranks = ranks(&chosen);
         let following = follow_gang(GangFollower { client, gang_id: id, first_task, ranks, sink, part });
-        let code =
-            unless_left(async { following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete)) })
-                .await?;
+        let code = unless_left(Box::pin(async {
+            following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete))
+        }))
+        .await?;
         drop(until_start);
         return Ok(code);
     }

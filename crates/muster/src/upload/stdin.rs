@@ -46,21 +46,16 @@ pub(crate) async fn named(client: &Client, name: &str) -> anyhow::Result<Option<
 
 /// Without `--stdin`: a plain file is sent from where it stands, and stays there; a pipe or a terminal is left alone.
 pub(crate) async fn implicit(client: &Client) -> anyhow::Result<Option<String>> {
-    match of_itself()? {
-        Some((file, start)) => {
-            let length = file.metadata().map_or(0, |found| found.len());
-            if length <= start {
-                return Ok(None);
-            }
-            of_open(client, file, start, &limits(client).await?).await
+    let Some((file, start)) = of_itself()? else {
+        if has_waiting_bytes(io::stdin().as_fd()) {
+            note("the standard input is a pipe, which is not sent; add --stdin - to send it");
         }
-        None => {
-            if has_waiting_bytes(io::stdin().as_fd()) {
-                note("the standard input is a pipe, which is not sent; add --stdin - to send it");
-            }
-            Ok(None)
-        }
+        return Ok(None);
+    };
+    if file.metadata().map_or(0, |found| found.len()) <= start {
+        return Ok(None);
     }
+    of_open(client, file, start, &limits(client).await?).await
 }
 
 /// The file that is our own standard input, and where it stands; `None` when it is no plain file.

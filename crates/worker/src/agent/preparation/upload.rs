@@ -90,7 +90,9 @@ impl Uploads {
             let new = source.chunks(&missing).await?;
             let (cache, kept) = (self.cache.clone(), new.clone());
             blocking(move || {
-                kept.iter().for_each(|(digest, bytes)| cache.put(digest, bytes));
+                for (digest, bytes) in &kept {
+                    cache.put(digest, bytes);
+                }
                 Ok(())
             })
             .await?;
