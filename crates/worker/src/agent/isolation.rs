@@ -29,7 +29,7 @@ pub(super) fn choose(config: &WorkerConfig, data_dir: &Path) -> Result<Isolation
         }
         IsolationForm::None => tracing::info!(isolation = %form, "jobs are not isolated, as was asked for"),
         IsolationForm::CgroupV1 | IsolationForm::CgroupV2 => {
-            tracing::info!(isolation = %form, why, "jobs run in control groups")
+            tracing::info!(isolation = %form, why, "jobs run in control groups");
         }
     }
     Ok(Isolation { cpu_limit: config.cpu_limit, max_processes: config.max_processes, ..isolation })
