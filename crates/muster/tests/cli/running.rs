@@ -265,3 +265,19 @@ fn a_job_that_does_not_start_is_explained() {
     let status = eventually("the run ends", BOUND, || child.try_wait().unwrap());
     assert_eq!(status.code(), Some(130));
 }
+
+#[test]
+fn a_job_that_takes_more_memory_than_it_asked_for_ends_with_both_numbers() {
+    let up = Up::start();
+    let hungry = "x = b'x' * 600_000_000";
+    let killed = up.run(&["run", "--memory", "64M", "--", "python3", "-c", hungry]);
+    assert_eq!(killed.code(), 137, "{killed:?}");
+    assert!(killed.stderr.contains("out of memory: used 64 MiB of its limit of 64 MiB"), "{killed:?}");
+    let id = up.submit(&["--max-retries", "2", "--memory", "64M", "--", "python3", "-c", hungry]);
+    up.run(&["wait", &id]);
+    let events = up.run(&["events", &id, "--json"]).ok().json();
+    let causes: Vec<_> =
+        events.as_array().unwrap().iter().filter_map(|event| event["data"]["cause"].as_str()).collect();
+    assert_eq!(causes, ["oom", "oom"], "{events}");
+    assert_eq!(up.run(&["run", "--memory", "800M", "--", "python3", "-c", hungry]).code(), 0);
+}
