@@ -17,8 +17,9 @@ const WORKER_LEAF: &str = "muster-worker";
 const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 /// What is used of the second form where it is there.
 const WELCOME: &str = "io";
-/// What is needed of the first form, each in its hierarchy. Not every attempt goes into the last.
-const HIERARCHIES: [&str; 4] = ["memory", "pids", "cpuacct", "cpu"];
+/// What is needed of the first form, each in its hierarchy. Every attempt goes into the first, those that ask for cores
+/// into all of them.
+const HIERARCHIES: [&str; 4] = ["pids", "memory", "cpuacct", "cpu"];
 
 /// What was chosen, and why nothing better.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

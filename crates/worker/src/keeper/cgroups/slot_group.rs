@@ -65,8 +65,10 @@ struct Made {
     into: Option<File>,
     /// In the order of the places.
     join: Vec<File>,
-    /// How many of them an attempt without bounds goes into: it competes for cores like everybody else.
-    join_plain: usize,
+    /// How many of them an attempt goes into that asks for no cores: it competes for them like everybody else.
+    without_cores: usize,
+    /// How many of them an attempt goes into that asks for nothing: enough to end it. Each more costs a short job.
+    without_limits: usize,
     /// What is written to the files of the group.
     set: Limits,
     is_used: bool,
@@ -101,6 +103,9 @@ impl SlotGroup {
             self.renew().map_err(said)?;
             self.made.limit(limits, self.isolation.cpu_limit).map_err(said)?;
         }
+        if !self.counts() {
+            return Ok(());
+        }
         self.made.peak_is_own = self.made.counters.reset_peak();
         if !self.made.peak_is_own && !exact {
             self.renew().map_err(said)?;
@@ -112,6 +117,11 @@ impl SlotGroup {
         Ok(())
     }
 
+    /// Whether the attempt is counted in its group: in the first form only where it is in those that count.
+    fn counts(&self) -> bool {
+        self.isolation.form == IsolationForm::CgroupV2 || !self.made.set.are_none()
+    }
+
     fn renew(&mut self) -> io::Result<()> {
         self.generation += 1;
         let next = Made::new(&self.isolation, self.number, self.generation)?;
@@ -121,7 +131,11 @@ impl SlotGroup {
 
     pub(in super::super) fn entrance(&self) -> Entrance<'_> {
         let made = &self.made;
-        let count = if made.set.cpus_milli.is_some() { made.join.len() } else { made.join_plain };
+        let count = match made.set {
+            Limits { cpus_milli: Some(_), .. } => made.join.len(),
+            Limits { memory_bytes: Some(_), .. } => made.without_cores,
+            Limits { cpus_milli: None, memory_bytes: None } => made.without_limits,
+        };
         Entrance { into: made.into.as_ref(), join: &made.join[..count] }
     }
 
@@ -153,6 +167,9 @@ impl SlotGroup {
 
     /// What was counted since the attempt began.
     pub(in super::super) fn measured(&self) -> Measured {
+        if !self.counts() {
+            return Measured::default();
+        }
         let (before, after) = (self.made.before, self.made.counters.read());
         let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         let peak = after.peak_bytes.filter(|peak| self.made.peak_is_own || Some(*peak) > before.peak_bytes);
@@ -224,7 +241,9 @@ impl Made {
             OpenOptions::new().write(true).open(&path).map_err(|error| named(&path, "0", &error))
         };
         let join = places.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        let join_plain = places.iter().take_while(|place| place.controllers != ["cpu"]).count();
+        let without_cores = places.iter().take_while(|place| place.controllers != ["cpu"]).count();
+        let ends = |place: &&Tree| place.controllers.iter().any(|known| known == "pids");
+        let without_limits = places.iter().take_while(ends).count();
         let (set, before) = (Limits::default(), Count::default());
         let made = Self {
             places,
@@ -232,7 +251,8 @@ impl Made {
             tasks,
             into,
             join,
-            join_plain,
+            without_cores,
+            without_limits,
             set,
             is_used: false,
             is_spent: Cell::new(false),
