@@ -220,7 +220,9 @@ pub(super) async fn cancel(client: &Client, id: &str) {
 /// Says what the exit code alone does not.
 pub(super) fn tell_end(job: &Job) {
     let code = exit::of_job(job);
-    if ![exit::NO_EXIT_CODE, exit::CANCELLED, exit::TIMED_OUT].contains(&code) {
+    // The signal that ended it may have been anybody's.
+    let was_out_of_memory = job.reason.as_deref().is_some_and(|reason| reason.starts_with("out of memory"));
+    if !was_out_of_memory && ![exit::NO_EXIT_CODE, exit::CANCELLED, exit::TIMED_OUT].contains(&code) {
         return;
     }
     match job.reason.as_deref() {
