@@ -137,6 +137,9 @@ pub(crate) struct Args {
     /// The most processes and threads of one job, where jobs are isolated [default: 8192]
     #[arg(long, env = "MUSTER_MAX_PROCESSES", value_name = "N")]
     pub(crate) max_processes: Option<u64>,
+    /// Let programs such as sudo give a job more rights than it starts with
+    #[arg(long, env = "MUSTER_ALLOW_NEW_PRIVILEGES")]
+    pub(crate) allow_new_privileges: bool,
     /// How jobs are run
     #[arg(long, value_enum, hide = true, default_value_t)]
     pub(crate) executor: ExecutorArg,

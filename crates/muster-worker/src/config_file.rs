@@ -57,6 +57,7 @@ pub(crate) struct WorkerSection {
     pub(crate) require_isolation: bool,
     pub(crate) cpu_limit: Option<String>,
     pub(crate) max_processes: Option<u64>,
+    pub(crate) allow_new_privileges: bool,
 }
 
 /// A number, or what the flag takes.

@@ -109,6 +109,7 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
         args.checkpoint_limit.or(file.checkpoint_limit).unwrap_or(config.checkpoint_limit);
     config.input_cache = args.input_cache.or(file.input_cache).unwrap_or(config.input_cache);
     config.max_ahead = args.max_ahead.or(file.max_ahead).unwrap_or(config.max_ahead);
+    config.allow_new_privileges = args.allow_new_privileges || file.allow_new_privileges;
     config.isolation = isolation.unwrap_or(config.isolation);
     config.require_isolation = args.require_isolation || file.require_isolation;
     config.cpu_limit = cpu_limit.unwrap_or(config.cpu_limit);

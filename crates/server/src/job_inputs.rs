@@ -23,6 +23,8 @@ pub(crate) struct InputFields {
     pub(crate) upload: Option<String>,
     pub(crate) stdin: Option<String>,
     pub(crate) stdin_upload: Option<String>,
+    /// Files that output is written to as well.
+    pub(crate) output_paths: [Option<String>; 2],
 }
 
 impl InputFields {
@@ -44,6 +46,14 @@ impl InputFields {
         {
             let message = format!("with an upload, working_dir is a directory in it: {error}");
             return Err(ApiError::invalid_field("working_dir", message));
+        }
+        let relative =
+            self.output_paths.iter().flatten().find(|path| !path.is_empty() && !path.starts_with('/'));
+        if let Some(path) = relative.filter(|_| upload.is_some()) {
+            let message = format!(
+                "with an upload the path of an output file is absolute, and {path:?} is not: the copy that the job runs in goes with it"
+            );
+            return Err(ApiError::invalid_field("stdout_path", message));
         }
         let stdin_text = self.stdin.filter(|text| !text.is_empty()).map(Arc::from);
         if stdin_text.is_some() && stdin.is_some() {
@@ -161,7 +171,10 @@ mod tests {
         assert!(message(fields(), Some("../src")).contains("a directory in it"));
         let wrong = InputFields { upload: Some("latest".into()), ..InputFields::default() };
         assert!(message(wrong, None).contains("64 hexadecimal digits"));
-        let both = InputFields { stdin: Some("x".into()), stdin_upload: Some(id), upload: None };
+        let files = InputFields { output_paths: [Some("out".into()), None], ..fields() };
+        assert!(message(files, None).contains("is absolute"));
+        let both =
+            InputFields { stdin: Some("x".into()), stdin_upload: Some(id.clone()), ..InputFields::default() };
         assert!(message(both, None).contains("give one of them"));
     }
 }

@@ -77,6 +77,7 @@ fn keeper_rate(jobs: usize, slots: usize, program: &str, mode: IsolationMode) ->
         linger_ms: 1000,
         umask: None,
         isolation,
+        no_new_privileges: true,
     }])?)?;
     receive(&mut ours)?;
 

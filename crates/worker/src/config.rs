@@ -88,6 +88,8 @@ pub struct WorkerConfig {
     pub max_processes: u64,
     /// Whether jobs may run in containers, and by what engine.
     pub containers: ContainerSettings,
+    /// Programs may give a job more rights than it was started with, as `sudo` does.
+    pub allow_new_privileges: bool,
     /// The program that hosts the keeper; this one when absent.
     pub keeper_program: Option<PathBuf>,
     pub timing: Timing,
@@ -180,6 +182,7 @@ impl WorkerConfig {
             cpu_limit: CpuLimit::default(),
             max_processes: 8_192,
             containers: ContainerSettings::default(),
+            allow_new_privileges: false,
             keeper_program: None,
             timing: Timing::default(),
             checkpoint_limit: 256 << 20,

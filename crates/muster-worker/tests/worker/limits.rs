@@ -238,3 +238,15 @@ fn a_worker_that_offers_no_gpus_hides_those_of_its_machine() {
     let said = scheduler.output_with(&id, "stdout", "\n");
     assert_eq!(said.trim(), "cuda=, for containers=void, amd=-1");
 }
+
+#[test]
+fn a_job_gets_no_more_rights_than_it_starts_with_unless_the_worker_says_so() {
+    let scheduler = Scheduler::start();
+    for (flags, expected) in
+        [(vec!["--workers=1"], "1"), (vec!["--workers=1", "--allow-new-privileges"], "0")]
+    {
+        let _worker = Worker::start(&scheduler, &flags);
+        let id = scheduler.submit("grep NoNewPrivs /proc/self/status", &json!({}));
+        assert_eq!(scheduler.output_with(&id, "stdout", "\n").split_whitespace().last(), Some(expected));
+    }
+}

@@ -169,6 +169,7 @@ fn keeper_options(
         env: environment.shared(&config.pass_env),
         linger: config.timing.keeper_linger,
         isolation,
+        no_new_privileges: !config.allow_new_privileges,
     })
 }
 

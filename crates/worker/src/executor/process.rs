@@ -43,6 +43,8 @@ pub(crate) struct KeeperOptions {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) linger: Duration,
     pub(crate) isolation: Isolation,
+    /// No program can give a job more rights than it starts with.
+    pub(crate) no_new_privileges: bool,
 }
 
 /// Finds or starts the keeper; also returns the jobs that it already has.
@@ -151,6 +153,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         env: options.env.clone(),
         linger_ms: options.linger.as_millis() as u64,
         isolation: options.isolation.clone(),
+        no_new_privileges: options.no_new_privileges,
     };
     writer.write_all(&encode_frame(&[hello])?).await?;
     let mut buffer = Vec::new();

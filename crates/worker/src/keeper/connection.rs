@@ -134,7 +134,14 @@ mod tests {
         assert!(!table.lock().outbox.is_empty(), "there is something to say, and nobody to listen");
 
         let isolation = Isolation::default();
-        let hello = ToKeeper::Hello { slots: 1, env: Vec::new(), linger_ms: 0, umask: None, isolation };
+        let hello = ToKeeper::Hello {
+            slots: 1,
+            env: Vec::new(),
+            linger_ms: 0,
+            umask: None,
+            isolation,
+            no_new_privileges: false,
+        };
         agent.write_all(&encode_frame(&[hello]).unwrap()).unwrap();
         let mut length = [0; 4];
         agent.read_exact(&mut length).unwrap();

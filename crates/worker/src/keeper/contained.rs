@@ -99,6 +99,7 @@ pub(super) fn spawn(
         mark: around.mark,
         group: around.group,
         terminal: false,
+        no_new_privileges: around.no_new_privileges,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
     let contained =

@@ -274,6 +274,7 @@ mod tests {
             mark: None,
             group: None,
             terminal: None,
+            no_new_privileges: true,
         };
         let pid = launch::spawn(&spec, &around).unwrap();
         let mut line = [0; 3];

@@ -44,6 +44,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) group: Option<Entrance<'a>>,
     /// What it reads from, writes to and is controlled by, where it has a terminal.
     pub(super) terminal: Option<&'a File>,
+    pub(super) no_new_privileges: bool,
 }
 
 /// Starts the process in a session of its own and returns its number, or says in words why there is none.
@@ -77,6 +78,7 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
         mark: around.mark,
         group: around.group,
         terminal: around.terminal.is_some(),
+        no_new_privileges: around.no_new_privileges,
     };
     spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
 }

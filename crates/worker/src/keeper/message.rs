@@ -166,6 +166,9 @@ pub enum ToKeeper {
         /// Where attempts get their groups; an older agent says nothing.
         #[serde(default)]
         isolation: Isolation,
+        /// No program can give a job more rights than it starts with; an older agent says nothing.
+        #[serde(default)]
+        no_new_privileges: bool,
     },
     Start(Box<StartSpec>),
     /// Stops a job in whatever state it is: the polite signal now, the kill after the grace.

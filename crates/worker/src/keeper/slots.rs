@@ -45,6 +45,7 @@ struct SlotFiles {
     /// Of an attempt that runs in a container.
     container: Option<Contained>,
     terminal: Option<JobTerminal>,
+    no_new_privileges: bool,
 }
 
 impl SlotFiles {
@@ -144,7 +145,9 @@ impl SlotFiles {
 
 fn serve(table: &Table, names: &OutputNames, number: u32) {
     let mut slot = SlotFiles::default();
-    while let Some(Taken { spec, base_env, isolation }) = take(table) {
+    while let Some(taken) = take(table) {
+        let Taken { spec, base_env, isolation, no_new_privileges } = taken;
+        slot.no_new_privileges = no_new_privileges;
         let begun = Instant::now();
         let directory = table.directories.prepare(&spec.paths.checkpoint_dir);
         let spawned = directory
@@ -205,6 +208,7 @@ struct Taken {
     spec: Box<StartSpec>,
     base_env: Arc<Vec<(String, String)>>,
     isolation: Option<Arc<Isolation>>,
+    no_new_privileges: bool,
 }
 
 /// Waits for a job. `None` ends the slot: there are fewer slots than there were.
@@ -219,7 +223,8 @@ fn take(table: &Table) -> Option<Taken> {
         if let Some(spec) = state.next_start(boottime_ns()) {
             state.idle_threads -= 1;
             let (base_env, isolation) = (Arc::clone(&state.base_env), state.isolation.clone());
-            return Some(Taken { spec, base_env, isolation });
+            let no_new_privileges = state.no_new_privileges;
+            return Some(Taken { spec, base_env, isolation, no_new_privileges });
         }
         state = table.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
     }
@@ -241,9 +246,20 @@ fn prepare(
     let artifacts = slot.artifacts.prepare(names)?;
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
     let (secrets, terminal) = (slot.secrets.variables(), terminal.as_ref());
+    let no_new_privileges = slot.no_new_privileges;
     let group = slot.group.as_ref().map(SlotGroup::entrance);
-    let around =
-        Surroundings { base_env, handles, result, artifacts, hostfile, secrets, mark, group, terminal };
+    let around = Surroundings {
+        base_env,
+        handles,
+        result,
+        artifacts,
+        hostfile,
+        secrets,
+        mark,
+        group,
+        terminal,
+        no_new_privileges,
+    };
     let pid = match &spec.container {
         None => launch::spawn(spec, &around)?,
         Some(container) => {

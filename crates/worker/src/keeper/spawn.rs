@@ -45,6 +45,7 @@ pub(super) struct Plan<'a> {
     pub(super) group: Option<Entrance<'a>>,
     /// The first of the three is a terminal, which becomes that of the session.
     pub(super) terminal: bool,
+    pub(super) no_new_privileges: bool,
 }
 
 /// This kernel does not make processes inside of groups: they go there themselves.
@@ -63,6 +64,7 @@ struct Orders {
     join: *const c_int,
     join_count: usize,
     terminal: bool,
+    no_new_privileges: bool,
     failed: c_int,
     /// What failed was to go into a group.
     outside: bool,
@@ -84,6 +86,7 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         join: join.as_ptr(),
         join_count: join.len(),
         terminal: plan.terminal,
+        no_new_privileges: plan.no_new_privileges,
         failed: 0,
         outside: false,
     };
@@ -153,6 +156,9 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
         signals::restore_in_child();
         libc::setsid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if (*orders).no_new_privileges {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        }
         for index in 0..(*orders).join_count {
             if libc::write(*(*orders).join.add(index), c"0".as_ptr().cast(), 1) < 0 {
                 (*orders).failed = Errno::last_raw();

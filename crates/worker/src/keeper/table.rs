@@ -72,6 +72,8 @@ pub(super) struct State {
     pub(super) mirror: FenceMirror,
     /// Where attempts get their groups, if they get any.
     pub(super) isolation: Option<Arc<Isolation>>,
+    /// No program can give a job more rights than it starts with.
+    pub(super) no_new_privileges: bool,
     /// Where the groups are written down.
     directory: PathBuf,
     /// Names the files of attempts.
@@ -276,7 +278,8 @@ impl Table {
 impl State {
     fn apply(&mut self, message: ToKeeper) {
         match message {
-            ToKeeper::Hello { slots, env, linger_ms, umask, isolation } => {
+            ToKeeper::Hello { slots, env, linger_ms, umask, isolation, no_new_privileges } => {
+                self.no_new_privileges = no_new_privileges;
                 // Jobs inherit it. Files of the keeper itself name their mode.
                 umask.map(Mode::from_bits_truncate).map(nix::sys::stat::umask);
                 self.slots = slots.max(1);

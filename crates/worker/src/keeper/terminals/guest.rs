@@ -69,7 +69,9 @@ pub(super) fn run(
     let (stopped, stop) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
     let stopped = Arc::new(stopped);
     let streams = [stream.try_clone().map_err(failed)?, stream.try_clone().map_err(failed)?];
-    let pid = start(leader, open, [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()])?;
+    let no_new_privileges = table.lock().no_new_privileges;
+    let pid =
+        start(leader, open, no_new_privileges, [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()])?;
     drop(theirs);
     if !table.admit_guest(key, leader, pid) {
         super::super::signals::kill(pid);
@@ -140,7 +142,12 @@ fn pipe() -> io::Result<(File, File)> {
 }
 
 /// Starts the program where the attempt's first process is now, with the environment that it was started with.
-fn start(leader: u32, open: &TerminalOpen, stdio: [BorrowedFd<'_>; 3]) -> Result<u32, String> {
+fn start(
+    leader: u32,
+    open: &TerminalOpen,
+    no_new_privileges: bool,
+    stdio: [BorrowedFd<'_>; 3],
+) -> Result<u32, String> {
     let name = open.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
     let environment = std::fs::read(format!("/proc/{leader}/environ"))
         .map_err(|error| format!("the environment of the job cannot be read: {error}"))?;
@@ -172,6 +179,7 @@ fn start(leader: u32, open: &TerminalOpen, stdio: [BorrowedFd<'_>; 3]) -> Result
         mark: Mark::of_process(leader.cast_signed()),
         group: None,
         terminal: open.size.is_some(),
+        no_new_privileges,
     };
     spawn::spawn(&plan).map_err(|error| format!("cannot start {name:?}: {error}"))
 }
