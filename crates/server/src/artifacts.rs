@@ -11,8 +11,8 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
 use muster_blob::{BlobError, BlobKey, BlobStore, BoxError, Content, Expected, Sha256, Stored};
-use muster_domain::{ArtifactContent, Caller, Job, JobId, Rejection, speaks_for};
-use muster_store::{Command, KeepArtifacts, Outcome, StoreExt as _};
+use muster_domain::{Artifact, ArtifactContent, Caller, Job, JobId, Rejection, speaks_for};
+use muster_store::{ArtifactFilter, Command, KeepArtifacts, Outcome, StoreExt as _};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
@@ -75,7 +75,7 @@ pub(crate) async fn receive(app: &App, upload: Upload, body: Body) -> Result<Sto
     if let Some(limit) = limit.filter(|limit| announced > *limit) {
         return Err(ApiError::artifact_too_large(limit));
     }
-    check_room(app, &job, announced).await?;
+    check_room(app, &job, &upload.name, announced).await?;
     let _turn = turn(app).await?;
     let key = new_key(&job)?;
     let content = content(body, app.config.body_timeout, limit);
@@ -144,11 +144,15 @@ pub(crate) async fn remove_all(app: &App, job: JobId) {
 }
 
 /// Refuses what is too much already before it is sent; the transaction decides in the end.
-async fn check_room(app: &App, job: &Job, announced: u64) -> Result<(), ApiError> {
+async fn check_room(app: &App, job: &Job, name: &str, announced: u64) -> Result<(), ApiError> {
     let Some(limit) = app.config.blobs.bounds.job else { return Ok(()) };
     let runs = app.store.artifact_runs(job.id).await?;
     let used: u64 = runs.iter().map(|run| run.bytes).sum();
-    if used.saturating_add(announced) <= limit {
+    // What it replaces makes room for it.
+    let filter =
+        ArtifactFilter { name: Some(name.to_owned()), limit: 1, ..ArtifactFilter::of(job.id, job.lease) };
+    let freed = app.store.artifacts(filter).await?.first().map_or(0, Artifact::size);
+    if used.saturating_sub(freed).saturating_add(announced) <= limit {
         return Ok(());
     }
     Err(Rejection::ArtifactsFull { who: "the job".to_owned(), used, wanted: announced, limit }.into())
