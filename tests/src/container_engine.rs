@@ -33,6 +33,7 @@ kill -CONT "$daemon" 2>/dev/null; kill -TERM "$daemon" 2>/dev/null
 for _ in $(seq 100); do kill -0 "$daemon" 2>/dev/null || break; sleep 0.1; done
 kill -KILL "$daemon" 2>/dev/null
 containerd=$(cat "$folder/exec/containerd/containerd.pid" 2>/dev/null) && kill -TERM "$containerd" 2>/dev/null
+for shim in $(pgrep -f "containerd-shim.*$folder/"); do kill -KILL "$shim"; done
 sleep 0.2
 grep "$folder" /proc/self/mounts | cut -d' ' -f2 | sort -r | while read -r mount; do umount -l "$mount"; done
 rm -rf "$folder"
@@ -122,7 +123,10 @@ impl ContainerEngine {
         until("the Docker daemon has ended", PATIENCE, || {
             !Path::new(&format!("/proc/{pid}/stat")).exists() || is_zombie(pid)
         });
-        let _ = fs::remove_file(self.folder.join("pid"));
+        // Nobody may have collected those who ended with it, so that their numbers look alive.
+        for left in ["pid", "exec/containerd/containerd.pid"] {
+            let _ = fs::remove_file(self.folder.join(left));
+        }
     }
 
     /// Starts it again with all that it had.
