@@ -155,10 +155,9 @@ impl TerminalReader {
             match next {
                 Some(Ok(Message::Binary(bytes))) => return Ok(Some(bytes.into())),
                 Some(Ok(Message::Text(text))) => return Ok(Some(text.as_bytes().to_vec())),
-                Some(Ok(Message::Close(_))) | None => return Ok(None),
+                Some(Ok(Message::Close(_)) | Err(SocketError::ConnectionClosed)) | None => return Ok(None),
                 // A sign of life, which the library answers.
                 Some(Ok(_)) => {}
-                Some(Err(SocketError::ConnectionClosed)) => return Ok(None),
                 Some(Err(error)) => return Err(broken(&self.url, error)),
             }
         }

@@ -126,6 +126,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         timeout_ms: None,
         manner: StopManner::default(),
         has_checkpoint: false,
+        terminal: None,
         paths: AttemptPaths::default(),
         note: String::new(),
     }

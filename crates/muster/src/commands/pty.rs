@@ -163,7 +163,7 @@ async fn has_moved_on(client: &Client, job: &Job) -> bool {
     for _ in 0..LOOKS {
         match client.job(&job.id).await {
             Ok(now) if now.lease == job.lease && now.status == job.status => {
-                tokio::time::sleep(LOOK_AGAIN).await
+                tokio::time::sleep(LOOK_AGAIN).await;
             }
             _ => return true,
         }

@@ -235,22 +235,20 @@ impl Ours {
         match event {
             Event::Room => {}
             Event::Leave(code) => return Some(Left::BySignal(code)),
-            Event::Resized if self.sizes => {
-                if let Some(size) = raw::size() {
+            Event::Resized => {
+                if let Some(size) = raw::size().filter(|_| self.sizes) {
                     // A size that finds no room is followed by what was typed; the next one counts.
                     let _ = self.frames.try_send(TerminalFrame::Resize(size));
                 }
             }
-            Event::Resized => {}
             Event::Interrupt if self.forwards && self.interrupts < PATIENCE => {
                 self.interrupts += 1;
                 let _ = self.frames.try_send(TerminalFrame::Signal(libc::SIGINT as u8));
             }
-            Event::Interrupt => return Some(Left::BySignal(exit::CANCELLED)),
             Event::Quit if self.forwards => {
                 let _ = self.frames.try_send(TerminalFrame::Signal(libc::SIGQUIT as u8));
             }
-            Event::Quit => return Some(Left::BySignal(exit::CANCELLED)),
+            Event::Interrupt | Event::Quit => return Some(Left::BySignal(exit::CANCELLED)),
             Event::Typed(None) if self.is_raw => return Some(Left::Detached),
             Event::Typed(None) => {
                 self.input = None;

@@ -68,7 +68,10 @@ impl<S> Patient for TlsStream<Stalled<S>> {
 
 /// Where a handler leaves word that it wants the connection.
 #[derive(Clone, Default)]
-pub(super) struct Wish(Arc<Mutex<Option<oneshot::Sender<Box<dyn Stream>>>>>);
+pub(super) struct Wish(Arc<Mutex<Option<Handler>>>);
+
+/// The handler that waits for the connection.
+type Handler = oneshot::Sender<Box<dyn Stream>>;
 
 impl fmt::Debug for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +80,7 @@ impl fmt::Debug for Wish {
 }
 
 impl Wish {
-    fn lock(&self) -> MutexGuard<'_, Option<oneshot::Sender<Box<dyn Stream>>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Handler>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -256,12 +256,11 @@ struct Listening {
 impl Listening {
     /// Does what the client says until the program has ended or the client is gone.
     fn serve(&self, stream: &UnixStream, mut input: Option<File>, terminal: Option<&File>) {
-        loop {
-            let Ok(Some(frame)) = wire::read(stream) else { break };
+        while let Ok(Some(frame)) = wire::read(stream) {
             match frame {
                 TerminalFrame::Input(bytes) => self.write(stream, &mut input, &bytes),
                 TerminalFrame::InputEnd if terminal.is_some() => {
-                    self.write(stream, &mut input, &[END_OF_INPUT])
+                    self.write(stream, &mut input, &[END_OF_INPUT]);
                 }
                 TerminalFrame::InputEnd => input = None,
                 TerminalFrame::Resize(size) => {

@@ -90,7 +90,9 @@ impl Table {
         if state.guests.has(key, pid) {
             let below = ProcessTree::read().descendants(pid.cast_signed());
             signals::kill(pid);
-            below.into_iter().for_each(|process| process.signal(libc::SIGKILL));
+            for process in below {
+                process.signal(libc::SIGKILL);
+            }
         }
     }
 
