@@ -350,7 +350,8 @@ impl State {
                 lease_ms,
                 stop_signal: spec.stop_signal,
                 timeout_ms: spec.timeout_ms,
-                memory_limit: spec.limits.memory_bytes,
+                // A container is held to its limit by its engine; its runner is no part of it.
+                memory_limit: spec.limits.memory_bytes.filter(|_| spec.container.is_none()),
                 out_of_memory: None,
                 is_contained: spec.container.is_some(),
                 manner: spec.manner,
