@@ -1,5 +1,6 @@
 //! Whether a submission repeats an earlier one: an idempotency key names one job, not any job.
 
+use crate::container::Container;
 use crate::spec::{GangMembership, JobSpec};
 
 /// The fields, by their names in the API, in which `again` differs from what was submitted first under the same key.
@@ -72,12 +73,16 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("on_disconnect", *on_disconnect != first.on_disconnect),
         ("stdout_path", *output != first.output),
         ("secrets", *secrets != first.secrets),
-        ("image", container.as_ref().map(|it| &it.image) != first.container.as_ref().map(|it| &it.image)),
+        ("image", image(container) != image(&first.container)),
         ("container", *container != first.container),
         ("inputs", *inputs != first.inputs),
         ("pty", *pty != first.pty),
     ];
     fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
+}
+
+fn image(container: &Option<Box<Container>>) -> Option<&str> {
+    container.as_ref().map(|container| container.image.as_ref())
 }
 
 /// What was asked of a gang; its id is made anew for each submit.

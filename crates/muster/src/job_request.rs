@@ -71,8 +71,8 @@ fn without_dependencies(
         env: environment(args)?,
         secrets: args.secrets.iter().chain(&args.secret_files).cloned().map(SecretWish::Use).collect(),
         working_dir: directory(args)?,
-        stdout_path: args.output.clone(),
-        stderr_path: args.error.clone(),
+        stdout_path: output_path(args, args.output.as_ref())?,
+        stderr_path: output_path(args, args.error.as_ref())?,
         open_mode: args.open_mode.map(open_mode),
         image: args.container.image.clone(),
         container: args.container.container(),
@@ -117,6 +117,14 @@ const fn open_mode(mode: FileMode) -> OpenMode {
     match mode {
         FileMode::Append => OpenMode::Append,
         FileMode::Truncate => OpenMode::Truncate,
+    }
+}
+
+/// A path from here, where it is not told from the directory of the job.
+fn output_path(args: &JobArgs, path: Option<&String>) -> anyhow::Result<Option<String>> {
+    match path {
+        Some(path) if args.container.image.is_some() && !path.is_empty() => working_dir(Some(path)),
+        other => Ok(other.cloned()),
     }
 }
 

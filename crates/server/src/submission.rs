@@ -198,6 +198,7 @@ impl SubmitBody {
         let gang = gang.check()?;
         let container = container_fields::check(self.image.take(), self.container.take(), limits)?;
         check_contained(container.as_deref(), gang.is_some(), self.working_dir.as_deref())?;
+        self.check_outside(container.is_some())?;
         let depends_on = self.depends_on.take().unwrap_or_default();
         if depends_on.len() > limits.dependencies {
             return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
@@ -265,12 +266,37 @@ impl SubmitBody {
         }
     }
 
+    /// Refuses what only jobs on the host of a worker get.
+    fn check_outside(&self, contained: bool) -> Result<(), ApiError> {
+        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let fields = [
+            ("upload", given(&self.upload)),
+            ("stdin", given(&self.stdin)),
+            ("stdin_upload", given(&self.stdin_upload)),
+            ("pty", self.pty.is_some()),
+        ];
+        match fields.into_iter().find(|(_, is_given)| contained && *is_given) {
+            Some((field, _)) => {
+                let message = format!(
+                    "{field} is not supported in a container yet; leave out image, or put what the job reads into the image or a mount"
+                );
+                Err(ApiError::invalid_field(field, message))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn spec(self, program: Program, config: &ServerConfig) -> Result<JobSpec, ApiError> {
         let limits = &config.limits;
         let name = optional("name", self.name, limits.name)?;
         let queue = optional("queue_name", self.queue_name, limits.name)?;
         let working_dir = optional("working_dir", self.working_dir, limits.path)?;
-        let inputs = InputFields { upload: self.upload, stdin: self.stdin, stdin_upload: self.stdin_upload };
+        let inputs = InputFields {
+            upload: self.upload,
+            stdin: self.stdin,
+            stdin_upload: self.stdin_upload,
+            output_paths: [self.stdout_path.clone(), self.stderr_path.clone()],
+        };
         Ok(JobSpec {
             program,
             name,

@@ -119,7 +119,6 @@ fn start(lease: u64, program: &str) -> StartSpec {
         hostfile: None,
         cwd: "/".to_owned(),
         stdin: None,
-        terminal: None,
         grace_ms: 0,
         lease_ms: None,
         stop_signal: None,

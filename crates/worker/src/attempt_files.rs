@@ -74,7 +74,7 @@ impl AttemptFiles {
             && let Some(room) = self.room(&spec.key)
         {
             let directory = room.work().join(job.working_dir.as_deref().unwrap_or_default());
-            spec.cwd = directory.to_string_lossy().trim_end_matches('/').to_owned();
+            directory.to_string_lossy().trim_end_matches('/').clone_into(&mut spec.cwd);
         }
         if job.stdin_upload.is_some() {
             spec.stdin = self.stdin(&spec.key);

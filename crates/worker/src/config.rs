@@ -44,6 +44,7 @@ impl std::fmt::Debug for JoinToken {
 
 /// The settings of one worker; [`WorkerConfig::new`] gives each its default.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct WorkerConfig {
     /// Where identity, socket and output files live. One worker at a time uses it.
     pub data_dir: PathBuf,

@@ -79,7 +79,9 @@ pub(crate) fn output_files(job: &Job, default_dir: &Path) -> Option<OutputFiles>
     if job.stdout_path.is_none() && job.stderr_path.is_none() {
         return None;
     }
-    OutputFiles::of_job(job, &directory_of(job, default_dir), &machine::hostname().unwrap_or_default())
+    // The directory of a container is none of the host.
+    let directory = if is_contained(job) { default_dir.to_owned() } else { directory_of(job, default_dir) };
+    OutputFiles::of_job(job, &directory, &machine::hostname().unwrap_or_default())
 }
 
 /// What to start for a job.

@@ -40,7 +40,7 @@ impl Agent {
             } else {
                 match self.take_up(&job) {
                     Ok(brought) => {
-                        self.start(&job, key, brought, sent_ns);
+                        self.start(&job, &key, brought, sent_ns);
                         continue;
                     }
                     Err((kind, reason)) => {
@@ -70,7 +70,7 @@ impl Agent {
         Ok(Brought { secrets, planned })
     }
 
-    fn start(&mut self, job: &Job, key: Key, brought: Brought, sent_ns: u64) {
+    fn start(&mut self, job: &Job, key: &Key, brought: Brought, sent_ns: u64) {
         let checkpoint = launch::checkpoint_bytes(job);
         tracing::info!(
             job_id = %job.id,
@@ -93,13 +93,13 @@ impl Agent {
         let output = launch::output_files(job, &self.job_dir);
         let note = launch::note_of(job, self.config.timing.grace, output);
         let steps = preparation::steps(job, &note, &spec, image, &self.attempts);
-        let stage = match (steps.is_empty(), self.await_round(job, &key)) {
+        let stage = match (steps.is_empty(), self.await_round(job, key)) {
             (false, _) => Stage::Preparing,
             (true, true) => Stage::Prepared,
             (true, false) => Stage::Queued,
         };
         self.held.insert(key.clone(), note, stage.clone(), Some(sent_ns));
-        self.note_room(&key);
+        self.note_room(key);
         // The fence must be right before there is anything to fence.
         self.update_fence();
         self.join_round(job, &mut spec);

@@ -81,7 +81,6 @@ pub async fn run(
     rounds.registered();
     let output = LogsConfig { directory: output_directory(directory.path()), flush: config.timing.log_flush };
     let logs = Logs::start(client.clone(), output);
-    let preparations = Preparations::new(client.clone(), directory.path(), config.input_cache);
     let artifacts = Artifacts::new(client.clone(), config.timing.artifacts);
     let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
     let mut agent = Agent {
@@ -91,7 +90,7 @@ pub async fn run(
         checkpoint_dir: checkpoint_directory(directory.path()),
         artifacts,
         checkpoints,
-        preparations,
+        preparations: Preparations::new(client.clone(), directory.path(), config.input_cache),
         containers,
         identity,
         secret_keys,

@@ -25,6 +25,7 @@ pub(crate) enum ExecutorEvent {
 
 /// A running executor.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is something that an older keeper cannot do")]
 pub(crate) struct Executor {
     commands: mpsc::UnboundedSender<ToKeeper>,
     events: mpsc::UnboundedReceiver<ExecutorEvent>,

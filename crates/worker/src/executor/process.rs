@@ -187,10 +187,10 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         events,
         names_files,
         hands_secrets,
+        isolation,
         runs_containers,
         gives_stdin,
         gives_terminals,
-        isolation,
     };
     Ok((executor, jobs))
 }
