@@ -1,6 +1,5 @@
 //! Whether a submission repeats an earlier one: an idempotency key names one job, not any job.
 
-use crate::container::Container;
 use crate::spec::{GangMembership, JobSpec};
 
 /// The fields, by their names in the API, in which `again` differs from what was submitted first under the same key.
@@ -18,20 +17,14 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         queue,
         priority,
         max_attempts,
-        depends_on: _,
-        rules: _,
         if_unmet,
         unique,
         grace,
         stop_signal,
         timeout,
-        not_before: _,
-        deadline: _,
         concurrency,
         retry,
-        idempotency_key: _,
         gang,
-        gangs: _,
         launch,
         exit0_finishes,
         signal_scope,
@@ -39,11 +32,17 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         user,
         fixed,
         on_disconnect,
-        output,
-        secrets,
-        container,
-        inputs,
-        pty,
+        output: _,
+        secrets: _,
+        container: _,
+        inputs: _,
+        pty: _,
+        depends_on: _,
+        rules: _,
+        not_before: _,
+        deadline: _,
+        idempotency_key: _,
+        gangs: _,
     } = again;
     let fields = [
         ("command", *program != first.program),
@@ -71,18 +70,22 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         ("user", *user != first.user),
         ("preemptible", *fixed != first.fixed),
         ("on_disconnect", *on_disconnect != first.on_disconnect),
-        ("stdout_path", *output != first.output),
-        ("secrets", *secrets != first.secrets),
-        ("image", image(container) != image(&first.container)),
-        ("container", *container != first.container),
-        ("inputs", *inputs != first.inputs),
-        ("pty", *pty != first.pty),
     ];
-    fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
+    let fields = fields.into_iter().chain(what_it_finds(first, again));
+    fields.filter(|(_, differs)| *differs).map(|(field, _)| field).collect()
 }
 
-fn image(container: &Option<Box<Container>>) -> Option<&str> {
-    container.as_ref().map(|container| container.image.as_ref())
+/// What the process finds around it. The image is a field of its own.
+fn what_it_finds(first: &JobSpec, again: &JobSpec) -> [(&'static str, bool); 6] {
+    let image = |spec: &JobSpec| spec.container.as_ref().map(|container| container.image.clone());
+    [
+        ("stdout_path", again.output != first.output),
+        ("secrets", again.secrets != first.secrets),
+        ("image", image(again) != image(first)),
+        ("container", again.container != first.container),
+        ("inputs", again.inputs != first.inputs),
+        ("pty", again.pty != first.pty),
+    ]
 }
 
 /// What was asked of a gang; its id is made anew for each submit.

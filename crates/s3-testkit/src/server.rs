@@ -98,6 +98,8 @@ impl Seaweed {
                 "-webdav=false",
                 "-master.telemetry=false",
                 "-s3.autoCreateBucket=false",
+                // By itself it finds no room for volumes when it starts a second time on the same data.
+                "-volume.max=100",
             ])
             .arg(format!("-bucket={BUCKET}"))
             .arg(format!("-s3.port={}", self.s3.port()))
