@@ -197,6 +197,8 @@ pub struct BlobConfig {
     pub bounds: ArtifactBounds,
     /// How old an object must be that nothing names before it is removed.
     pub sweep_after: Duration,
+    /// Whether objects that nothing names are looked for at all.
+    pub sweeps: bool,
 }
 
 impl Default for BlobConfig {
@@ -211,6 +213,7 @@ impl Default for BlobConfig {
             artifact_limit: None,
             bounds: ArtifactBounds { files: Some(10_000), ..ArtifactBounds::default() },
             sweep_after: Duration::from_secs(86_400),
+            sweeps: true,
         }
     }
 }

@@ -134,14 +134,10 @@ impl Server {
             ended: Arc::clone(&logs) as Arc<dyn crate::batcher::EndListener>,
         };
         let (batcher, committer) = Batcher::new(config.queue_capacity, parts);
-        let dispatcher = Dispatcher::new(
-            Arc::clone(&store),
-            batcher.clone(),
-            Arc::clone(&hub),
-            Arc::clone(&metrics),
-            config.safety_tick,
-        )
-        .at_most(config.bounds.long_polls);
+        let (shared, tick) =
+            ((Arc::clone(&store), Arc::clone(&hub), Arc::clone(&metrics)), config.safety_tick);
+        let dispatcher = Dispatcher::new(shared.0, batcher.clone(), shared.1, shared.2, tick);
+        let dispatcher = dispatcher.at_most(config.bounds.long_polls);
         let stages = Stages::new();
         let app = Arc::new(App {
             gate: Gate::new(&known_as(&config), addr, tls.is_some()),
@@ -178,8 +174,8 @@ impl Server {
         let router = routes::router(Arc::clone(&app));
         let committer = tokio::spawn(committer.run(given(stages.committer.subscribe())));
         let background = spawn_background(&app, &stages);
-        let connections = listener
-            .map(|listener| listener::serve(listener, router.clone(), &app, stages.closing.subscribe()));
+        let closing = || stages.closing.subscribe();
+        let connections = listener.map(|it| listener::serve(it, router.clone(), &app, closing()));
         Ok(RunningServer { addr, app, router, stages, connections, background, committer })
     }
 }

@@ -83,7 +83,8 @@ async fn use_all(store: &PostgresStore, database: &Database<'_>) -> (usize, usiz
     let deadline = Instant::now() + Duration::from_secs(120);
     let found = loop {
         let found = connections(database);
-        if found.0 + found.1 >= 3 {
+        // One that was replaced may take a moment to go.
+        if found.0 + found.1 == 3 {
             break found;
         }
         assert!(Instant::now() < deadline, "{found:?}");

@@ -21,6 +21,7 @@ mod leadership;
 mod lists;
 mod lock;
 mod migrations;
+mod numbers;
 mod pending;
 #[cfg(test)]
 mod plans_tests;

@@ -17,15 +17,10 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 
 use crate::error::{during, failed};
 use crate::extent::Mark;
+use crate::numbers::Number;
 use crate::row::id_bytes;
 
 pub(crate) type Done<T> = Result<T, StoreError>;
-
-/// A counter of the table `numbers`: read when first needed, written back once at the end.
-#[derive(Debug, Default)]
-struct Number {
-    last: Option<i64>,
-}
 
 /// The transaction that is open on the connection.
 #[derive(Debug)]
@@ -89,15 +84,15 @@ impl<'c> SqliteTx<'c> {
 
     /// Reserves `count` numbers for jobs and returns the first.
     pub(crate) fn number_jobs(&mut self, count: usize) -> Done<i64> {
-        number(self.connection, "job", &mut self.jobs, count)
+        self.jobs.reserve(self.connection, "job", count)
     }
 
     pub(crate) fn number_events(&mut self, count: usize) -> Done<i64> {
-        number(self.connection, "event", &mut self.events, count)
+        self.events.reserve(self.connection, "event", count)
     }
 
     pub(crate) fn number_sets(&mut self, count: usize) -> Done<i64> {
-        number(self.connection, "set", &mut self.sets, count)
+        self.sets.reserve(self.connection, "set", count)
     }
 
     pub(crate) fn remember(&mut self, id: JobId, seq: i64) {
@@ -151,19 +146,6 @@ impl<'c> SqliteTx<'c> {
         }
         Ok(())
     }
-}
-
-fn number(connection: &Connection, kind: &str, number: &mut Number, count: usize) -> Done<i64> {
-    let fail = during("read numbers");
-    let last = if let Some(last) = number.last {
-        last
-    } else {
-        let sql = "SELECT last FROM numbers WHERE kind = ?1";
-        let mut statement = connection.prepare_cached(sql).map_err(&fail)?;
-        statement.query_row([kind], |row| row.get(0)).map_err(&fail)?
-    };
-    number.last = Some(last + count as i64);
-    Ok(last + 1)
 }
 
 fn collect<T>(

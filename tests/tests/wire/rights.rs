@@ -33,7 +33,7 @@ const CALLERS: [&str; 15] = [
 
 /// What each group of routes answers: `+` is let in, `1` is 401, `3` is 403.
 #[rustfmt::skip]
-const GROUPS: [(&str, &str); 21] = [
+const GROUPS: [(&str, &str); 22] = [
     //              nobody origin mistyped expired revoked | viewer other owner operator admin | worker other | job other | join
     ("health",      "+     3      1        1       1         +      +     +     +        +       +      +       +   +       +"),
     ("account",     "+     3      1        1       1         +      +     +     +        +       +      +       3   3       3"),
@@ -55,6 +55,7 @@ const GROUPS: [(&str, &str); 21] = [
     ("join",        "1     3      1        1       1         3      3     3     3        3       3      3       3   3       +"),
     ("audit",       "1     3      1        1       1         3      3     3     3        +       3      3       3   3       3"),
     ("set",         "1     3      1        1       1         3      3     +     +        +       3      3       3   3       3"),
+    ("link",        "3     3      1        1       1         3      3     3     3        3       3      3       3   3       3"),
     ("logout",      "-     -      -        -       -         -      -     -     -        -       -      -       -   -       -"),
 ];
 
@@ -79,6 +80,18 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET /jobs/{id}/logs/stream", "read job", ""),
     ("GET /jobs/{id}/logs/runs", "read job", ""),
     ("POST /jobs/{id}/preempt", "change job", ""),
+    ("GET /jobs/{id}/artifacts", "read job", ""),
+    ("GET /jobs/{id}/artifacts/{name}", "read job", ""),
+    ("POST /jobs/{id}/artifacts/{name}/url", "read job", ""),
+    ("PUT /jobs/{id}/artifacts/{name}", "save", "x"),
+    // The right to follow a link is in the link, and this is none.
+    ("GET /artifact-links/{token}/{file}", "link", ""),
+    ("GET /uploads/limits", "submit", ""),
+    ("POST /uploads", "submit", "{\"x\":1}"),
+    ("POST /uploads/{id}/chunks", "submit", "x"),
+    ("POST /uploads/{id}/complete", "submit", ""),
+    ("GET /jobs/{id}/uploads/{upload}", "checkpoint", ""),
+    ("POST /jobs/{id}/uploads/{upload}/chunks", "checkpoint", "{\"x\":1}"),
     ("GET /jobs/{id}/exec", "change job", ""),
     ("GET /jobs/{id}/terminal", "change job", ""),
     ("GET /pipelines", "read", ""),
@@ -369,6 +382,7 @@ fn without_a_key(kind: StoreKind) {
             "health" | "account" | "any worker" => (&[], &[]),
             "own worker" | "report" | "save" => (&[403], &[]),
             "logout" => continue,
+            "link" => (&[403], &[403]),
             _ => (&[401], &[401]),
         };
         for (target, expected) in [(target, others), (own, mine)] {

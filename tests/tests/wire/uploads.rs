@@ -57,7 +57,8 @@ for_each_store! {
         assert_eq!((missing(&answer), &answer["complete"]), (2, &json!(false)));
         send(&scheduler, &id, "second").expect(204);
         let job = json!({"command": "cat a b", "upload": id});
-        assert_eq!(scheduler.http().post_json("/jobs", &job).expect(409).json()["code"], "upload_incomplete");
+        let refused = scheduler.http().post_json("/jobs", &job).expect(409).text();
+        assert!(refused.contains("is not complete"), "{refused}");
         if kind != StoreKind::Memory {
             scheduler.restart();
         }
@@ -76,8 +77,7 @@ for_each_store! {
 fn what_leads_elsewhere_or_is_damaged_is_refused() {
     let scheduler = Scheduler::start(StoreKind::Sqlite);
     for path in ["../x", "/etc/passwd", "a/../../x", "a//b", ""] {
-        let refused = declare(&scheduler, &one_file(path, "x")).expect(400).json();
-        assert_eq!(refused["code"], "invalid_upload", "{path}");
+        declare(&scheduler, &one_file(path, "x")).expect(400);
     }
     let mut link = one_file("l", "x");
     link.chunks.clear();
@@ -93,14 +93,15 @@ fn what_leads_elsewhere_or_is_damaged_is_refused() {
     scheduler.http().post(&format!("/uploads/{id}/chunks"), &body).expect(400);
     scheduler.http().post(&format!("/uploads/{id}/chunks"), &body[..20]).expect(400);
     let nobodys = Digest::of(b"nobody's").to_string();
-    assert_eq!(send(&scheduler, &nobodys, "x").expect(404).json()["code"], "upload_not_found");
+    send(&scheduler, &nobodys, "x").expect(404);
     complete(&scheduler, &nobodys).expect(404);
     for (field, value) in [("upload", nobodys.as_str()), ("stdin_upload", &nobodys)] {
         scheduler.http().post_json("/jobs", &json!({"command": "x", field: value})).expect(404);
     }
     scheduler.http().post_json("/jobs", &json!({"command": "x", "upload": "latest"})).expect(400);
     let absolute = json!({"command": "x", "upload": nobodys, "working_dir": "/tmp"});
-    assert_eq!(scheduler.http().post_json("/jobs", &absolute).expect(400).json()["field"], "working_dir");
+    let refused = scheduler.http().post_json("/jobs", &absolute).expect(400).text();
+    assert!(refused.contains("working_dir"), "{refused}");
 }
 
 #[test]
@@ -109,10 +110,8 @@ fn limits_are_said_and_kept() {
     let scheduler = Scheduler::start_with(StoreKind::Sqlite, settings.set("stdin-limit", "4"));
     let limits = scheduler.http().get("/uploads/limits").expect(200).json();
     assert_eq!(limits, json!({"bytes": 10, "entries": 2, "stdin_bytes": 4}));
-    assert_eq!(
-        declare(&scheduler, &one_file("a", "eleven chars")).expect(413).json()["code"],
-        "upload_too_large"
-    );
+    let refused = declare(&scheduler, &one_file("a", "eleven chars")).expect(413).text();
+    assert!(refused.contains("at most 10"), "{refused}");
     let mut many = UploadManifest::default();
     for path in ["a", "b", "c"] {
         many.entries.push(UploadEntry { path: path.into(), ..UploadEntry::default() });

@@ -273,8 +273,7 @@ impl Gang<'_> {
                 self.fault(at, Fault { cause: Cause::Timeout, words: GangCause::Timeout });
             }
             ReportKind::OutOfMemory => {
-                let message = message.or_else(|| Some("out of memory".to_owned()));
-                let words = GangCause::Failed { exit: ending.exit, message };
+                let words = GangCause::Failed { exit: ending.exit, message: Some(out_of_memory(message)) };
                 self.fault(at, Fault { cause: Cause::OutOfMemory, words });
             }
             ReportKind::Released => {
@@ -554,4 +553,9 @@ impl Gang<'_> {
         end(task, Phase::Done { at: self.now });
         self.effects.push((task.id, EventKind::Done { lease, exit, ran }));
     }
+}
+
+/// What is said of a task that ran out of memory.
+fn out_of_memory(message: Option<String>) -> String {
+    message.unwrap_or_else(|| "out of memory".to_owned())
 }

@@ -130,6 +130,7 @@ fn every_event_of_a_job_is_on_the_page() {
         "worker_offline",
         "worker_quarantined",
         "worker_released",
+        "terminal_opened",
     ];
     let edges = SINGLES.iter().chain(&*GANGS);
     let events: BTreeSet<&str> = edges.flat_map(|edge| edge.events.iter().copied()).collect();

@@ -271,6 +271,8 @@ fn more_memory_than_allowed_is_the_end_in_a_container() {
         json!({"resources": {"memory_mb": 64}, "argv": ["sh", "-c", format!("set -o pipefail; {command}")]});
     let id = Executor::Container.submit(&scheduler, "x", &extra);
     let report = scheduler.report_of(&id);
-    assert_eq!(report.kind, ReportKind::Failed, "{report:?}");
+    assert_eq!(report.kind, ReportKind::Oom, "{report:?}");
     assert_eq!(report.exit_code, Some(137), "{report:?}");
+    let message = report.message.unwrap_or_default();
+    assert!(message.contains("out of memory") && message.contains("64 MiB"), "{message}");
 }

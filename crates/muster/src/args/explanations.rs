@@ -14,7 +14,7 @@ const fn explain(command: &'static str, text: &'static str, examples: &'static s
     Explanation { command, text, examples }
 }
 
-pub(super) const EXPLANATIONS: [Explanation; 44] = [
+pub(super) const EXPLANATIONS: [Explanation; 47] = [
     explain(
         "login",
         "Asks for the password and keeps the session that the scheduler gives, for 24 hours
@@ -280,6 +280,25 @@ that none is missing. The stream goes on through restarts of the scheduler.",
         "  muster events job-3f0c1a2b
   muster events --follow                 everything, as it happens
   muster events --follow --json | jq -c 'select(.type == \"failed\")'",
+    ),
+    explain(
+        "exec",
+        "The program runs on the worker as the job does: as its user, in its directory, with
+its variables. It ends when you leave, at the latest with the job.",
+        "",
+    ),
+    explain(
+        "attach",
+        "You see what the job wrote last, and type into it. Leaving does not end the job.
+Several people can be attached at the same time.",
+        "",
+    ),
+    explain(
+        "usage",
+        "What attempts used is measured where they ran and summed up when they end. Without
+JOB it tells who used what; with JOB it shows each attempt beside what was
+requested.",
+        "",
     ),
     explain(
         "artifacts",

@@ -15,7 +15,20 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Run jobs", &["run", "submit", "add", "wait", "exec", "attach"]),
     (
         "Look at jobs",
-        &["ls", "show", "logs", "artifacts", "why", "events", "pipelines", "arrays", "gangs", "watch", "top"],
+        &[
+            "ls",
+            "show",
+            "logs",
+            "artifacts",
+            "usage",
+            "why",
+            "events",
+            "pipelines",
+            "arrays",
+            "gangs",
+            "watch",
+            "top",
+        ],
     ),
     ("Change jobs", &["cancel", "retry", "hold", "release", "preempt", "edit", "delete"]),
     (

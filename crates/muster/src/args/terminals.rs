@@ -11,25 +11,25 @@ Examples:
   muster exec GANG/2 -- py-spy dump -p 1    beside task 2 of a gang
   tar c data | muster exec -i JOB -- tar x  with standard input
 
-The program runs on the worker of the job, as its user, in its directory and with its
-variables. It ends when the job ends, and when this command does: it is then told to
-hang up. From a terminal it gets a terminal. Standard input goes to it from a terminal
-or with -i; otherwise it reads nothing.
+The program runs on the worker of the job, as its user, in its directory and with
+its variables. It ends when the job ends, and when this command does: it is then
+told to hang up. From a terminal it gets a terminal. Standard input goes to it
+from a terminal or with -i; otherwise it reads nothing.
 
-The exit code is that of the program; 128+N when signal N ended it, 125 when it could not
-be started, 255 when the connection was lost. Whoever may change a job may enter it; its
-history and the audit log say who did.";
+The exit code is that of the program; 128+N when signal N ended it, 125 when it
+could not be started, 255 when the connection was lost. Whoever may change a job
+may enter it; its history and the audit log say who did.";
 
 const ATTACH_EXAMPLES: &str = "\
 Examples:
-  muster attach JOB                         the terminal of a job of `muster run --pty`
-  muster attach --read-only JOB             only look
-  muster attach --wait JOB                  as soon as it runs
+  muster attach JOB                      the terminal of a job of `muster run --pty`
+  muster attach --read-only JOB          only look
+  muster attach --wait JOB               as soon as it runs
 
-The last screen of output is shown first. Several may be attached; all type into the same
-terminal, and its size is that of whoever came or changed last. Ctrl-P Ctrl-Q leaves and
-the job goes on. The exit code is that of the attempt when it ends, 0 after the detach
-keys, 255 when the connection was lost.";
+The last screen of output is shown first. Several may be attached; all type into
+the same terminal, and its size is that of whoever came or changed last. Ctrl-P
+Ctrl-Q leaves and the job goes on. The exit code is that of the attempt when it
+ends, 0 after the detach keys, 255 when the connection was lost.";
 
 /// `muster exec`.
 #[derive(Debug, Clone, Args)]

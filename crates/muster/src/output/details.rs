@@ -40,14 +40,11 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());
     add("user", job.user.as_deref().map(printable).unwrap_or_default());
-    add(
-        "private",
-        if job.private { "only its owner and operators see it".to_owned() } else { String::new() },
-    );
-    add("preemption", if job.preemptible == Some(false) { "never".to_owned() } else { String::new() });
+    add("private", words_if(job.private, "only its owner and operators see it"));
+    add("preemption", words_if(job.preemptible == Some(false), "never"));
     add("priority", if job.priority == 0 { String::new() } else { job.priority.to_string() });
     add("needs", job.resources.as_ref().map(resources).unwrap_or_default());
-    add("alone", if job.exclusive { "has the worker for itself".to_owned() } else { String::new() });
+    add("alone", words_if(job.exclusive, "has the worker for itself"));
     add("tags", printable(&job.tags.join(", ")));
     add("after", printable(&after(job)));
     add("if unmet", job.if_unmet.map(word).unwrap_or_default());
@@ -86,6 +83,10 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
         add("warning", printable(warning));
     }
     lines.join("\n")
+}
+
+fn words_if(is_so: bool, words: &str) -> String {
+    if is_so { words.to_owned() } else { String::new() }
 }
 
 /// What was said about a container, in the words of the options.

@@ -20,6 +20,9 @@ const ARTIFACTS: &str = "artifacts/";
 
 /// Runs until `stop` resolves; makes its passes while this instance leads the retention.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
+    if !app.config.blobs.sweeps {
+        return;
+    }
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {

@@ -30,6 +30,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs until `stop` resolves.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
+    if !app.config.blobs.sweeps {
+        return;
+    }
     let mut stop = std::pin::pin!(stop);
     let mut backoff = Backoff::default();
     let interval = app.config.uploads.sweep_interval;

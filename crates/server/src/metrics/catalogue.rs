@@ -319,6 +319,21 @@ impl Metrics {
         }
     }
 
+    fn note_requeued(&self, cause: &RequeueCause) {
+        match cause {
+            RequeueCause::Failed { .. }
+            | RequeueCause::Timeout
+            | RequeueCause::OutOfMemory { .. }
+            | RequeueCause::AskedFor { .. } => self.jobs.retried.inc(),
+            RequeueCause::WorkerLost | RequeueCause::Poison { .. } => {
+                self.jobs.reaped.with_label_values(&["requeued"]).inc();
+            }
+            RequeueCause::Released | RequeueCause::Preempted { .. } => self.jobs.released.inc(),
+            // Counted with the drain.
+            RequeueCause::Gang { .. } => {}
+        }
+    }
+
     /// Counts what a committed event says.
     pub(crate) fn note(&self, event: &Event) {
         match &event.kind {
@@ -335,20 +350,7 @@ impl Metrics {
                 self.jobs.completed.inc();
                 self.jobs.execution.observe(ran.as_secs_f64());
             }
-            EventKind::Requeued { cause, .. } => match cause {
-                RequeueCause::Failed { .. }
-                | RequeueCause::Timeout
-                | RequeueCause::OutOfMemory { .. }
-                | RequeueCause::AskedFor { .. } => {
-                    self.jobs.retried.inc();
-                }
-                RequeueCause::WorkerLost | RequeueCause::Poison { .. } => {
-                    self.jobs.reaped.with_label_values(&["requeued"]).inc();
-                }
-                RequeueCause::Released | RequeueCause::Preempted { .. } => self.jobs.released.inc(),
-                // Counted with the drain.
-                RequeueCause::Gang { .. } => {}
-            },
+            EventKind::Requeued { cause, .. } => self.note_requeued(cause),
             EventKind::Failed { reason, .. } => match reason {
                 EndReason::WorkerLost { .. } => self.jobs.reaped.with_label_values(&["failed"]).inc(),
                 EndReason::DependencyFailed { .. } | EndReason::DependencyCancelled { .. } => {

@@ -98,6 +98,7 @@ impl BlobArgs {
                 queue: self.artifact_bytes_per_queue.0,
             },
             sweep_after: self.blob_sweep_after,
+            ..BlobConfig::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use muster_server::clock::{Clock, Reading, TimeSource};
-use muster_server::{Listen, RunningServer, Server, ServerConfig, ServerError};
+use muster_server::{BlobConfig, Listen, RunningServer, Server, ServerConfig, ServerError};
 use muster_store::Wake;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -92,6 +92,8 @@ impl Stage {
             clock: Clock::new(Machine { began: Instant::now(), since, wrong }),
             retention: Some(RETENTION),
             retention_interval: Duration::from_secs(60),
+            // Files have times of the machine, and reading them takes such time.
+            blobs: BlobConfig { sweeps: false, ..BlobConfig::default() },
             ..ServerConfig::default()
         };
         let server = Server::start(config, store, Listen::InProcess).await?;

@@ -14,6 +14,15 @@ pub(super) struct Kept {
 }
 
 impl Data {
+    pub(super) fn insert_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) {
+        for artifact in artifacts {
+            let of_job = self.artifacts.entry(artifact.job).or_default();
+            let (queue, user) = (queue.to_owned(), user.to_owned());
+            let kept = Kept { artifact: artifact.clone(), queue, user };
+            of_job.insert((artifact.lease, artifact.name.clone()), kept);
+        }
+    }
+
     pub(super) fn select_artifacts(&self, filter: &ArtifactFilter) -> Vec<Artifact> {
         let fits = |artifact: &Artifact| {
             artifact.lease == filter.lease

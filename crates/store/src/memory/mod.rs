@@ -6,6 +6,7 @@
 mod artifacts;
 mod data;
 mod gangs;
+mod held;
 mod log;
 mod records;
 mod sets;

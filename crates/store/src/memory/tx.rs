@@ -1,6 +1,5 @@
 //! The primitives on the tables in memory. None of them waits and none can fail.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use muster_domain::{
@@ -9,7 +8,6 @@ use muster_domain::{
     WorkerStatus,
 };
 
-use super::artifacts::Kept;
 use super::data::{Data, queue_key};
 use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf};
 use crate::command::{CheckpointPart, Instance};
@@ -243,35 +241,11 @@ impl Tx for Data {
     }
 
     async fn usage(&mut self, workers: &[WorkerId]) -> Done<Vec<Usage>> {
-        let mut usage = Vec::new();
-        for worker in workers {
-            let mut by_shape: BTreeMap<ShapeId, u32> = BTreeMap::new();
-            for job in self.held.get(worker).into_iter().flatten().filter_map(|id| self.jobs.get(id)) {
-                *by_shape.entry(job.shape).or_default() += 1;
-            }
-            usage.extend(by_shape.into_iter().map(|(shape, jobs)| Usage {
-                worker: worker.clone(),
-                shape,
-                jobs,
-            }));
-        }
-        Ok(usage)
+        Ok(self.count_held(workers))
     }
 
     async fn held_devices(&mut self, workers: &[WorkerId]) -> Done<Vec<HeldJob>> {
-        let mut found = Vec::new();
-        for worker in workers {
-            let held = self.held.get(worker).into_iter().flatten().filter_map(|id| self.jobs.get(id));
-            let mut held: Vec<&Job> = held.collect();
-            held.sort_unstable_by_key(|job| job.seq);
-            found.extend(held.into_iter().map(|job| HeldJob {
-                worker: worker.clone(),
-                job: job.id,
-                shape: job.shape,
-                devices: job.devices.clone(),
-            }));
-        }
-        Ok(found)
+        Ok(self.list_held(workers))
     }
 
     async fn stopping_jobs(&mut self, workers: &[WorkerId]) -> Done<Vec<Job>> {
@@ -589,12 +563,7 @@ impl Tx for Data {
     }
 
     async fn put_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) -> Done<()> {
-        for artifact in artifacts {
-            let of_job = self.artifacts.entry(artifact.job).or_default();
-            let (queue, user) = (queue.to_owned(), user.to_owned());
-            let kept = Kept { artifact: artifact.clone(), queue, user };
-            of_job.insert((artifact.lease, artifact.name.clone()), kept);
-        }
+        self.insert_artifacts(artifacts, queue, user);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use muster_client::{Client, ClientError};
 use muster_protocol::{RegisterRequest, Worker};
+use muster_seal::KeyPair;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -9,7 +10,8 @@ use super::drain::Shutdown;
 use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
 use crate::error::WorkerError;
-use crate::{machine, rendezvous};
+use crate::keeper::IsolationForm;
+use crate::{machine, rendezvous, secret_keys};
 
 /// What the worker says about itself. An address that it was not given is found out at each registration.
 pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest {
@@ -25,6 +27,12 @@ pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ..RegisterRequest::default()
     }
+}
+
+/// Adds what is known once the keeper is there: the keys that secrets are sealed to, and how attempts are isolated.
+pub(super) fn equip(request: &mut RegisterRequest, keys: &[KeyPair], isolation: Option<IsolationForm>) {
+    request.sealing_keys = secret_keys::announced(keys);
+    request.isolation = isolation.map(|form| form.as_str().to_owned());
 }
 
 /// Registers, under the address that reaches the scheduler now unless another was given.

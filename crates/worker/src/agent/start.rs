@@ -70,8 +70,7 @@ pub async fn run(
     let mut containers = Containers::start(&config, &executor).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
     let mut identity = registration::request(&config, &worker_id);
-    identity.isolation = Some(executor.isolation.as_str().to_owned()).filter(|_| keeper.is_some());
-    identity.sealing_keys = secret_keys::announced(&secret_keys);
+    registration::equip(&mut identity, &secret_keys, keeper.is_some().then_some(executor.isolation));
     identity.ports = rounds.register();
     identity.containers = containers.announce();
     if registration::first(&client, &identity, &config, &mut shutdown).await? && adopted.is_empty() {
@@ -79,24 +78,20 @@ pub async fn run(
         return Ok(ExitSummary::default());
     }
     rounds.registered();
-    let output = LogsConfig { directory: output_directory(directory.path()), flush: config.timing.log_flush };
-    let logs = Logs::start(client.clone(), output);
-    let artifacts = Artifacts::new(client.clone(), config.timing.artifacts);
-    let checkpoints = Checkpoints::new(client.clone(), config.checkpoint_limit);
     let mut agent = Agent {
         terminals: Terminals::new(client.clone(), keeper.as_ref(), config.lets_exec),
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
         checkpoint_dir: checkpoint_directory(directory.path()),
-        artifacts,
-        checkpoints,
+        artifacts: Artifacts::new(client.clone(), config.timing.artifacts),
+        checkpoints: Checkpoints::new(client.clone(), config.checkpoint_limit),
         preparations: Preparations::new(client.clone(), directory.path(), config.input_cache),
         containers,
         identity,
         secret_keys,
         keeper,
         executor,
-        logs,
+        logs: Logs::start(client.clone(), logs_config(&config, &directory)),
         calls: Calls::new(client, worker_id, config.timing.heartbeat.max(Duration::from_secs(1))),
         held: HeldJobs::default(),
         ready: VecDeque::new(),
@@ -124,6 +119,10 @@ pub async fn run(
     let summary = agent.serve(&mut shutdown).await?;
     end_keeper(agent).await;
     Ok(summary)
+}
+
+fn logs_config(config: &WorkerConfig, directory: &DataDir) -> LogsConfig {
+    LogsConfig { directory: output_directory(directory.path()), flush: config.timing.log_flush }
 }
 
 /// What runs the jobs, and those that it has already.
