@@ -137,8 +137,7 @@ impl Server {
         let (shared, tick) =
             ((Arc::clone(&store), Arc::clone(&hub), Arc::clone(&metrics)), config.safety_tick);
         let dispatcher = Dispatcher::new(shared.0, batcher.clone(), shared.1, shared.2, tick);
-        let dispatcher = dispatcher.at_most(config.bounds.long_polls);
-        let stages = Stages::new();
+        let (dispatcher, stages) = (dispatcher.at_most(config.bounds.long_polls), Stages::new());
         let app = Arc::new(App {
             gate: Gate::new(&known_as(&config), addr, tls.is_some()),
             admission: Admission::new(config.max_queued, config.closed_queues),
