@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment;
 use crate::keeper::{AttemptPaths, Key, Limits, StartSpec, StopManner};
-use crate::{stop_signal, visible_devices};
+use crate::output_files::OutputFiles;
+use crate::{machine, stop_signal, visible_devices};
 
 /// Jobs of the old demonstration: run like any other, without the prefix.
 const DEMO_PREFIX: &str = "demo:";
