@@ -164,7 +164,7 @@ for_each_store! {
     fn what_nothing_names_is_swept_and_bytes_that_are_gone_are_told(store) {
         let directory = TempDir::with_prefix("muster-blobs-").unwrap();
         let place = directory.path().display().to_string();
-        let settings = Settings::default().set("blob-store", &place).set("retention-interval", "50ms").set("blob-sweep-after", "1ms");
+        let settings = Settings::default().set("blob-store", &place).set("retention-interval", "50ms").set("blob-sweep-after", "5s");
         let scheduler = Scheduler::start_with(store, settings);
         let job = claimed(&scheduler);
         put(&scheduler, &job, "a", b"kept").expect(200);
