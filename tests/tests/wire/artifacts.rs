@@ -234,37 +234,6 @@ fn many_artifacts_of_one_job_are_all_kept() {
 }
 
 #[test]
-fn an_agent_that_is_killed_meanwhile_leaves_the_rest_to_the_next() {
-    let server = Seaweed::start();
-    let directory = TempDir::with_prefix("muster-s3-").unwrap();
-    let scheduler = Scheduler::start_with(StoreKind::Sqlite, on_s3(&server, directory.path()));
-    let mut worker = Worker::start(&scheduler, WorkerSettings::new("w1", 1));
-    let id =
-        scheduler.submit("cd \"$MUSTER_ARTIFACTS\" && echo one > one && head -c 20000000 /dev/zero > large");
-    // S3 goes away while the job runs: its artifacts wait, and so does its end.
-    server.kill();
-    until("the job runs", BOUND, || scheduler.status(&id) == "running");
-    until("the job has ended and its artifacts wait", BOUND, || {
-        let folder = worker.directory().join("artifacts");
-        let rooms = fs::read_dir(folder).into_iter().flatten().flatten();
-        rooms
-            .into_iter()
-            .any(|room| fs::metadata(room.path().join("large")).is_ok_and(|file| file.len() == 20_000_000))
-    });
-    worker.kill9();
-    worker.restart();
-    server.launch();
-    scheduler.await_status(&id, "done", Duration::from_secs(180));
-    let all = list(&scheduler, &id);
-    assert_eq!(
-        (names(&all), &all["bytes"], &all["missing"]),
-        (vec!["large", "one"], &json!(20_000_004), &json!(0))
-    );
-    let read = scheduler.http().get(&format!("/jobs/{id}/artifacts/one?redirect=false"));
-    assert_eq!(read.expect(200).text(), "one\n");
-}
-
-#[test]
 fn with_s3_readers_are_led_there_and_links_are_those_of_s3() {
     let server = Seaweed::shared();
     let directory = TempDir::with_prefix("muster-s3-").unwrap();
