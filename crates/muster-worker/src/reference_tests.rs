@@ -30,7 +30,7 @@ fn every_flag_may_stand_in_the_file() {
     let shown = command.get_arguments().filter(|arg| muster_reference::is_listed(arg));
     for flag in shown.filter_map(clap::Arg::get_long).filter(|flag| *flag != "config") {
         let keys = [flag.to_owned(), format!("{flag}s")];
-        let values = ["1", "\"1\"", "[]", "{}"];
+        let values = ["1", "true", "\"1\"", "[]", "{}"];
         let accepted = keys.iter().any(|key| {
             values.iter().any(|value| config_file::parse(&format!("[worker]\n{key} = {value}")).is_ok())
         });

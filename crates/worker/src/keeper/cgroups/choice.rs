@@ -190,7 +190,7 @@ mod tests {
         let choice = best(Ok(found), "muster-1");
         assert_eq!(choice.isolation.form, IsolationForm::None);
         assert!(choice.why.contains("no controller for memory"), "{}", choice.why);
-        assert!(choice.why.contains("the hierarchy of memory is not mounted"), "{}", choice.why);
+        assert!(choice.why.contains("is not mounted"), "{}", choice.why);
     }
 
     #[test]
