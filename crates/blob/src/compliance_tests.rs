@@ -45,12 +45,12 @@ fn key(text: &str) -> BlobKey {
     BlobKey::new(text).unwrap()
 }
 
-/// Pieces of odd sizes with bytes that differ.
+/// Pieces of odd sizes with bytes that differ, from a source that must not be asked again after its end.
 fn pieces(size: usize) -> (Vec<u8>, Content<'static>) {
     let all: Vec<u8> = (0..size).map(|at| (at * 31 % 251) as u8).collect();
-    let cut: Vec<Result<Bytes, BoxError>> =
-        all.chunks(77_777).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    (all, futures::stream::iter(cut).boxed())
+    let cut: Vec<Bytes> = all.chunks(77_777).map(Bytes::copy_from_slice).collect();
+    let next = |mut rest: std::vec::IntoIter<Bytes>| async { Some((Ok(rest.next()?), rest)) };
+    (all, futures::stream::unfold(cut.into_iter(), next).boxed())
 }
 
 /// In the order of keys: a page has one of the store's own.

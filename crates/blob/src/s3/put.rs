@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use futures::stream::FuturesOrdered;
+use futures::stream::{Fuse, FuturesOrdered};
 use http::header::ETAG;
 use http::{HeaderMap, Method};
 use rusty_s3::S3Action as _;
@@ -23,7 +23,8 @@ const FIRST: usize = 64 * 1024;
 
 /// Content cut into parts.
 struct Parts<'a> {
-    content: Content<'a>,
+    /// Asked again after its end, when the last part is being sent.
+    content: Fuse<Content<'a>>,
     rest: BytesMut,
     size: usize,
     tally: Tally,
@@ -54,7 +55,7 @@ impl Bucket {
         let part_size = expected.size.and_then(|size| self.part_size(size));
         let size = part_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(self.part_size);
         let mut parts = Parts {
-            content,
+            content: content.fuse(),
             rest: BytesMut::with_capacity(FIRST.min(size)),
             size,
             tally: Tally::default(),
