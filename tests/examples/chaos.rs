@@ -78,6 +78,8 @@ fn print(name: &str, account: &Account) {
         ("starts from a checkpoint", account.resumed),
         ("quarantines lifted", account.lifted),
         ("jobs released from hold", account.released),
+        ("artifacts compared", account.artifacts),
+        ("outputs compared", account.outputs),
         ("rounds torn at their start", account.incomplete),
         ("broken promises", account.offences.len()),
     ];

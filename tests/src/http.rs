@@ -42,6 +42,11 @@ impl Http {
         Self { address }
     }
 
+    /// What programs are told as the URL of the scheduler.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     pub fn request(&self, method: &str, target: &str) -> Request {
         Request { http: *self, method: method.into(), target: target.into(), headers: Vec::new(), body: None }
     }

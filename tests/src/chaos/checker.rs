@@ -83,7 +83,7 @@ pub fn compare(
     offences.extend(wrong_order(acknowledged, &of_job));
     let torn = torn_rounds(ledger).into_iter().filter(|torn| !torn.is_excused(faults));
     offences.extend(torn.map(|torn| torn.to_string()));
-    offences.extend(bad_checkpoints(ledger));
+    offences.extend(bad_inputs(ledger));
     offences
 }
 
@@ -242,10 +242,14 @@ pub fn torn_rounds(ledger: &[Entry]) -> Vec<Torn> {
     torn
 }
 
-/// What a job finds as its checkpoint is exact, and not older than what was acknowledged.
-fn bad_checkpoints(ledger: &[Entry]) -> Vec<String> {
-    let bad = ledger.iter().filter(|entry| matches!(entry.word.as_str(), "corrupt" | "stale"));
-    bad.map(|entry| format!("a checkpoint is {}: {entry:?}", entry.word)).collect()
+/// What a job finds is exact: its checkpoint, which is not older than what was acknowledged, and its upload.
+fn bad_inputs(ledger: &[Entry]) -> Vec<String> {
+    let told = |entry: &Entry| match entry.word.as_str() {
+        "corrupt" | "stale" => Some(format!("a checkpoint is {}: {entry:?}", entry.word)),
+        "damaged" => Some(format!("an upload is damaged: {entry:?}")),
+        _ => None,
+    };
+    ledger.iter().filter_map(told).collect()
 }
 
 #[cfg(test)]
@@ -267,6 +271,7 @@ mod tests {
             fails: false,
             tasks: Vec::new(),
             checkpoints: None,
+            artifact: None,
         }
     }
 
@@ -313,6 +318,7 @@ mod tests {
         finds("never ran to the end", stored, asked, &[("start", "a", 1)]);
         finds("later lease", stored, asked, &[("start", "a", 1), ("end", "a", 1), ("start", "a", 2)]);
         finds("checkpoint is stale", stored, asked, &[RAN[0], ("stale", "a", 1), RAN[1]]);
+        finds("upload is damaged", stored, asked, &[RAN[0], ("damaged", "a", 1), RAN[1]]);
         finds("done was expected", &[job("a", 1, "failed")], asked, &RAN);
     }
 

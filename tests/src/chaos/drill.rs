@@ -17,9 +17,13 @@ use super::ledger::{Entry, Ledger};
 use super::leftovers::{Calm, Watch};
 use super::load::{Load, Mix, Submitted};
 use super::operator::Operator;
+use super::results;
 use super::storm::{self, Bounds, Cluster, Deed};
 use serde_json::Value;
 
+use muster_s3_testkit::Seaweed;
+
+use crate::container_engine::ContainerEngine;
 use crate::{Backing, Http, Postgres, Scheduler, Settings, StoreKind, Worker, WorkerSettings, id_of};
 
 /// What a drill must have had before it may end, and how long it may take to get there.
@@ -48,6 +52,9 @@ pub struct Account {
     pub released: usize,
     /// Rounds that a fault in the moment of their start left incomplete.
     pub incomplete: usize,
+    /// Jobs whose artifacts and output were compared.
+    pub artifacts: usize,
+    pub outputs: usize,
     pub offences: Vec<String>,
     /// Whether there was as much of everything as planned.
     pub is_complete: bool,
@@ -76,7 +83,8 @@ impl Account {
 
 const WORKERS: usize = 4;
 const SLOTS: u32 = 8;
-const MIX: Mix = Mix { gangs: 0.12, checkpoints: 0.05, children: 0.1 };
+const MIX: Mix =
+    Mix { gangs: 0.12, checkpoints: 0.05, children: 0.1, artifacts: 0.1, uploads: 0.08, containers: 0.15 };
 
 /// How long nothing may end, in calm, before what is left counts as stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -87,7 +95,7 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
     let database = (kind == StoreKind::Postgres).then(Postgres::start);
     let backing = database.as_ref().map_or_else(|| Backing::new(kind), Backing::on);
     let ledger = Ledger::new(&backing.directory());
-    let mut cluster = assemble(&backing, database);
+    let mut cluster = assemble(&backing, database, &ledger);
     let schedulers: Vec<Http> = cluster.schedulers.iter().map(Scheduler::http).collect();
     let calm = Arc::new(Calm::default());
     for worker in &cluster.workers {
@@ -110,6 +118,9 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
     let mut offences = log.offences;
     offences.extend(await_ends(&schedulers, &acknowledged));
     offences.extend(watch.stop(&calm));
+    offences.extend(results::containers_left(&cluster));
+    let judged = results::judge(&schedulers, &acknowledged);
+    offences.extend(judged.offences);
     let seen = observer.stop();
     let (lifted, released) = operator.stop();
     for scheduler in &mut cluster.schedulers {
@@ -135,6 +146,8 @@ pub fn run(kind: StoreKind, plan: &Plan, evidence: &Path) -> Account {
         is_complete,
         lifted,
         released,
+        artifacts: judged.artifacts,
+        outputs: judged.outputs,
         incomplete: torn.iter().filter(|torn| torn.is_excused(&faults)).count(),
         ..count(&acknowledged, &lines)
     }
@@ -159,21 +172,33 @@ fn find_workers(http: Http, jobs: &[Value], torn: &[Torn], faults: &mut Faults) 
     }
 }
 
-fn assemble(backing: &Backing, database: Option<Postgres>) -> Cluster {
-    let settings = Settings::default()
+/// With PostgreSQL two schedulers share it and a bucket, and nothing else.
+fn assemble(backing: &Backing, database: Option<Postgres>, ledger: &Ledger) -> Cluster {
+    let mut settings = Settings::default()
         .set("job-heartbeat-timeout", "4s")
         .set("reaper-interval", "300ms")
         .set("worker-stale-timeout", "10s")
         .set("preempt-grace", "5s");
-    let count = if database.is_some() { 2 } else { 1 };
-    let schedulers: Vec<Scheduler> =
-        (0..count).map(|_| Scheduler::start_on(backing, settings.clone())).collect();
+    let bucket = database.as_ref().map(|_| Seaweed::start());
+    if let Some(bucket) = &bucket {
+        settings = results::on_bucket(settings, bucket, &backing.directory());
+    }
+    let names: &[&'static str] = if database.is_some() { &["one", "two"] } else { &["data"] };
+    let start = |name: &&'static str| Scheduler::start_apart(backing, settings.clone(), name);
+    let schedulers: Vec<Scheduler> = names.iter().map(start).collect();
+    let engine = ContainerEngine::start(&[]);
+    let (socket, books) = (engine.socket().display().to_string(), ledger.directory().display().to_string());
     let workers = (0..WORKERS).map(|number| {
-        let settings =
-            WorkerSettings::new(&format!("w{number}"), SLOTS).set("job-heartbeat-interval", "500ms");
+        // Nothing else on this machine has a worker of that name.
+        let name = format!("w{number}-{}", std::process::id());
+        let settings = WorkerSettings::new(&name, SLOTS)
+            .set("job-heartbeat-interval", "500ms")
+            .set("containers", "docker")
+            .set("container-socket", &socket)
+            .set("allow-mount", &books);
         Worker::start(&schedulers[number % schedulers.len()], settings)
     });
-    Cluster { workers: workers.collect(), schedulers, database }
+    Cluster { workers: workers.collect(), schedulers, database, engine, bucket }
 }
 
 /// Waits until every acknowledged job has ended; says what is stuck.

@@ -1,7 +1,8 @@
 //! What ran: each process of a job appends lines of its own to one file, with its lease and the time since boot.
 //!
 //! Each process holds a lock of its job for as long as it or a child of it lives; the kernel gives the lock
-//! back when the last of them is gone. A second process of the same job that finds the lock taken says so.
+//! back when the last of them is gone. A second process of the same job that finds the lock taken says so. The image of the
+//! tests has no program for it: of a job in a container only the lines tell.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,18 @@ pub enum Labour {
     Child(f64),
     /// Saves checkpoints of this many bytes, one after the other, and goes on from the one it is given.
     Checkpoints(usize),
+    /// Leaves an artifact of this many bytes.
+    Artifact(usize),
+    /// Looks whether the directory that was sent along is whole.
+    Upload,
 }
+
+/// Lines that every attempt prints before its work.
+const PRINTED: u32 = 30;
+/// The name of the artifact of [`Labour::Artifact`].
+pub const ARTIFACT: &str = "result";
+/// The file of an upload with the digests of all others.
+pub const SUMS: &str = "sums";
 
 /// How many checkpoints a job saves.
 const CHECKPOINTS: u32 = 3;
@@ -67,7 +79,20 @@ impl Ledger {
                 self.around(&format!("{child} sleep {seconds:.2}"), exit)
             }
             Labour::Checkpoints(bytes) => self.around(&self.saving(bytes), exit),
+            Labour::Artifact(bytes) => {
+                let line = "$MUSTER_JOB_ID $MUSTER_LEASE";
+                let leave = format!("yes \"{line}\" | head -c {bytes} > \"$MUSTER_ARTIFACTS/{ARTIFACT}\"");
+                self.around(&format!("{leave}; sleep 0.3"), exit)
+            }
+            Labour::Upload => {
+                self.around(&format!("sha256sum -c {SUMS} > /dev/null 2>&1 || say damaged; sleep 0.2"), exit)
+            }
         }
+    }
+
+    /// Where it is, for containers that mount it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The same around work that lasts until [`Ledger::let_go`] is called.
@@ -87,10 +112,12 @@ impl Ledger {
             "say() {{ read up rest < /proc/uptime; echo $1 $MUSTER_JOB_ID $MUSTER_LEASE $up ${{GANG_ID:--}} \
              ${{MUSTER_GANG_ROUND:-0}} ${{GANG_INDEX:-0}} ${{GANG_SIZE:-0}} $MUSTER_WORKER_ID >> {dir}/lines; }}; \
              exec 9>>{dir}/locks/$MUSTER_JOB_ID; \
-             flock -n 9 || say overlap; \
+             if command -v flock > /dev/null; then flock -n 9 || say overlap; fi; \
              say start; \
+             i=0; while [ $i -lt {PRINTED} ]; do echo $MUSTER_JOB_ID $MUSTER_LEASE $i; i=$((i + 1)); done; \
              {work}; \
              say end; \
+             echo $MUSTER_JOB_ID $MUSTER_LEASE end; \
              exit {exit}"
         )
     }
@@ -151,6 +178,18 @@ impl Ledger {
     pub fn path(&self) -> PathBuf {
         self.directory.join("lines")
     }
+}
+
+/// What an attempt prints that comes to its end.
+pub fn printed(job: &str, lease: u64) -> String {
+    let lines = (0..PRINTED).map(|number| number.to_string()).chain(["end".to_owned()]);
+    lines.map(|word| format!("{job} {lease} {word}\n")).collect()
+}
+
+/// What an attempt leaves as its artifact.
+pub fn artifact(job: &str, lease: u64, bytes: usize) -> Vec<u8> {
+    let line = format!("{job} {lease}\n");
+    line.bytes().cycle().take(bytes).collect()
 }
 
 /// What a job saves as its checkpoint with this number.

@@ -37,6 +37,19 @@ impl Calm {
         self.lock().insert(worker.to_owned(), Some(Instant::now()));
     }
 
+    /// Does something that none of these workers is whole during.
+    pub fn without<T>(&self, workers: &[PathBuf], work: impl FnOnce() -> T) -> T {
+        // Something else may have happened to one of them meanwhile, which ends later: it counts as whole from then on.
+        for worker in workers {
+            self.broken(worker);
+        }
+        let done = work();
+        for worker in workers {
+            self.whole(worker);
+        }
+        done
+    }
+
     fn lasts(&self, worker: &Path) -> bool {
         self.lock().get(worker).copied().flatten().is_some_and(|since| since.elapsed() > GRACE)
     }

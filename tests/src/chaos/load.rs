@@ -1,5 +1,8 @@
 //! Clients that submit without pause and insist until each submit is acknowledged.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -9,7 +12,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use super::ledger::{Labour, Ledger};
+use super::ledger::{Labour, Ledger, SUMS};
+use crate::container_engine::IMAGE;
+use crate::process::binary;
 use crate::{Gang, Http, id_of};
 
 const CLIENTS: u64 = 3;
@@ -19,6 +24,9 @@ const PLENTY: u32 = 1_000;
 
 /// Sizes of checkpoints: one that fits into the environment of a job, and one that does not.
 const CHECKPOINT_BYTES: [usize; 2] = [1_000, 200_000];
+
+/// Bytes of artifacts: one that goes as a whole, and one that S3 gets in parts.
+const ARTIFACT_BYTES: [usize; 2] = [20_000, 20_000_000];
 
 /// A submit that was acknowledged.
 #[derive(Debug, Clone)]
@@ -32,6 +40,8 @@ pub struct Submitted {
     pub tasks: Vec<String>,
     /// The size of the checkpoints that it saves.
     pub checkpoints: Option<usize>,
+    /// The size of the artifact that it leaves.
+    pub artifact: Option<usize>,
 }
 
 impl Submitted {
@@ -47,6 +57,12 @@ pub struct Mix {
     pub gangs: f64,
     pub checkpoints: f64,
     pub children: f64,
+    /// Jobs that leave an artifact.
+    pub artifacts: f64,
+    /// Jobs that a directory is sent along with, by the command line.
+    pub uploads: f64,
+    /// Of the jobs that only sleep, those in containers.
+    pub containers: f64,
 }
 
 /// How many submits were acknowledged so far.
@@ -107,8 +123,14 @@ impl Client {
 
     fn submit_until(mut self, stop: &AtomicBool, progress: &Progress, ledger: &Ledger) -> Vec<Submitted> {
         while !stop.load(Ordering::Relaxed) {
-            let gang = self.mix.gangs > 0.0 && self.random.random_bool(self.mix.gangs);
-            let submitted = if gang { self.submit_gang(ledger) } else { self.submit_one(ledger) };
+            let gang = self.draws(self.mix.gangs);
+            let submitted = if gang {
+                self.submit_gang(ledger)
+            } else if self.draws(self.mix.uploads) {
+                self.submit_upload(ledger)
+            } else {
+                self.submit_one(ledger)
+            };
             let counter = if gang { &progress.gangs } else { &progress.jobs };
             counter.fetch_add(1, Ordering::Relaxed);
             self.acknowledged.push(submitted);
@@ -131,16 +153,62 @@ impl Client {
         let depends_on =
             if follows { vec![good[self.random.random_range(0..good.len())].id.clone()] } else { Vec::new() };
         let labour = self.labour();
-        let request = json!({
+        let mut request = json!({
             "command": ledger.command(labour, u8::from(fails)),
             "name": name,
             "idempotency_key": name,
             "depends_on": depends_on,
             "max_retries": if fails { 2 } else { PLENTY },
         });
+        let in_container = matches!(labour, Labour::Sleep(_)) && self.draws(self.mix.containers);
+        if in_container {
+            let books = ledger.directory().display().to_string();
+            request["image"] = json!(IMAGE);
+            request["container"] = json!({ "mounts": [format!("{books}:{books}")] });
+        }
         let id = id_of(&self.insist(&request));
         let checkpoints = if let Labour::Checkpoints(bytes) = labour { Some(bytes) } else { None };
-        Submitted { id, name, depends_on, fails, tasks: Vec::new(), checkpoints }
+        let artifact = if let Labour::Artifact(bytes) = labour { Some(bytes) } else { None };
+        Submitted { id, name, depends_on, fails, tasks: Vec::new(), checkpoints, artifact }
+    }
+
+    fn draws(&mut self, share: f64) -> bool {
+        share > 0.0 && self.random.random_bool(share)
+    }
+
+    /// Sends a directory along by the command line, which is killed now and then and always asked again.
+    fn submit_upload(&mut self, ledger: &Ledger) -> Submitted {
+        let name = self.name();
+        let directory = ledger.directory().join(format!("upload-{}", self.number));
+        write_upload(&directory, &name);
+        let command = ledger.command(Labour::Upload, 0);
+        let id = loop {
+            let mut submit = Command::new(binary("muster"));
+            submit.args(["submit", "--url", &self.http.url(), "--upload"]).arg(&directory);
+            submit.args(["--name", &name, "--idempotency-key", &name]);
+            submit.args(["--max-retries", &PLENTY.to_string(), "--", "sh", "-c", &command]);
+            let submit = submit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut child = submit.spawn().expect("muster can be started");
+            if self.random.random_bool(0.3) {
+                thread::sleep(Duration::from_millis(self.random.random_range(0..150)));
+                let _ = child.kill();
+            }
+            let output = child.wait_with_output().expect("muster can be waited for");
+            let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if output.status.success() && !said.is_empty() {
+                break said;
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        Submitted {
+            id,
+            name,
+            depends_on: Vec::new(),
+            fails: false,
+            tasks: Vec::new(),
+            checkpoints: None,
+            artifact: None,
+        }
     }
 
     fn labour(&mut self) -> Labour {
@@ -150,6 +218,8 @@ impl Client {
             Labour::Checkpoints(bytes)
         } else if draw < self.mix.checkpoints + self.mix.children {
             Labour::Child(seconds)
+        } else if draw < self.mix.checkpoints + self.mix.children + self.mix.artifacts {
+            Labour::Artifact(ARTIFACT_BYTES[usize::from(self.random.random_bool(0.2))])
         } else {
             Labour::Sleep(seconds)
         }
@@ -168,7 +238,15 @@ impl Client {
         });
         let gang = Gang::of(&self.insist(&request));
         let id = gang.tasks.first().cloned().unwrap_or_default();
-        Submitted { id, name, depends_on: Vec::new(), fails: false, tasks: gang.tasks, checkpoints: None }
+        Submitted {
+            id,
+            name,
+            depends_on: Vec::new(),
+            fails: false,
+            tasks: gang.tasks,
+            checkpoints: None,
+            artifact: None,
+        }
     }
 
     /// Repeats the request until it is acknowledged; the key makes the repetition harmless.
@@ -183,4 +261,16 @@ impl Client {
             thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// A directory that differs from the one before in one file only, and knows its digests.
+fn write_upload(directory: &Path, name: &str) {
+    let write = |path: PathBuf, bytes: &[u8]| fs::write(path, bytes).expect("the directory is writable");
+    fs::create_dir_all(directory.join("part")).expect("the directory is writable");
+    let large: Vec<u8> =
+        (0..1_500_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    write(directory.join("part/large"), &large);
+    write(directory.join("name"), name.as_bytes());
+    let sums = Command::new("sha256sum").args(["part/large", "name"]).current_dir(directory).output();
+    write(directory.join(SUMS), &sums.expect("sha256sum can be started").stdout);
 }

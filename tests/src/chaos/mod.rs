@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod leftovers;
 pub mod load;
 pub mod operator;
+pub mod results;
 pub mod storm;
 
 /// Whether a job in this state has ended.

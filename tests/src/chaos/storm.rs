@@ -1,6 +1,7 @@
 //! Kills and freezes, several victims at once: who, when and for how long is drawn from the seed, one stream for each
 //! victim, so that the same seed plays the same deeds on each, as far as the machine keeps pace.
 
+use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,11 +9,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use muster_s3_testkit::Seaweed;
+
 use super::leftovers::Calm;
+use crate::container_engine::ContainerEngine;
 use crate::{Postgres, Scheduler, Worker};
 
 /// Milliseconds. The schedulers of a drill take a lease away after four seconds of silence: long is longer.
@@ -28,6 +33,10 @@ pub struct Cluster {
     pub schedulers: Vec<Scheduler>,
     pub workers: Vec<Worker>,
     pub database: Option<Postgres>,
+    /// What jobs in containers run by; all workers share it.
+    pub engine: ContainerEngine,
+    /// Where artifacts and uploads lie; a directory of the scheduler otherwise.
+    pub bucket: Option<Seaweed>,
 }
 
 /// How much of it.
@@ -107,6 +116,19 @@ impl Victim for &mut Scheduler {
     }
 }
 
+/// Signals what runs in the containers of a worker: its machine stands for theirs, and their engine is nobody's.
+fn signal_containers(worker: &str, signal: Signal) {
+    let marker = format!("MUSTER_WORKER_ID={worker}");
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids.filter(|pid| *pid != std::process::id() as i32) {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == marker.as_bytes()) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+}
+
 /// A worker's machine, with its mark in the calendar of calm.
 struct Machine<'w> {
     worker: &'w mut Worker,
@@ -150,13 +172,16 @@ impl Machine<'_> {
             }
             6 => {
                 worker.kill9_machine();
+                signal_containers(worker.id(), Signal::SIGKILL);
                 thread::sleep(down);
                 worker.restart();
                 ("machine killed", down)
             }
             _ => {
                 worker.signal_machine(Signal::SIGSTOP);
+                signal_containers(worker.id(), Signal::SIGSTOP);
                 thread::sleep(down);
+                signal_containers(worker.id(), Signal::SIGCONT);
                 worker.signal_machine(Signal::SIGCONT);
                 ("machine frozen", down)
             }
@@ -184,6 +209,69 @@ impl Victim for Machine<'_> {
         let done = self.do_harm(random);
         self.calm.whole(&self.directory);
         Ok(done)
+    }
+}
+
+/// The engine of all workers; while it is away none of them is whole.
+struct Engine<'e> {
+    daemon: &'e ContainerEngine,
+    calm: &'e Calm,
+    directories: Vec<PathBuf>,
+}
+
+impl Victim for Engine<'_> {
+    fn name(&self) -> String {
+        "dockerd".to_owned()
+    }
+
+    fn pause(&self) -> Range<u64> {
+        8_000..20_000
+    }
+
+    fn inspect(&mut self) -> Option<String> {
+        None
+    }
+
+    fn harm(&mut self, random: &mut StdRng) -> Result<(&'static str, Duration), String> {
+        let down = short_or_long(random);
+        let what = self.calm.without(&self.directories, || match random.random_range(0..3) {
+            0 => {
+                self.daemon.signal(Signal::SIGSTOP);
+                thread::sleep(down);
+                self.daemon.signal(Signal::SIGCONT);
+                "dockerd frozen"
+            }
+            number => {
+                let signal = if number == 1 { Signal::SIGKILL } else { Signal::SIGTERM };
+                self.daemon.end(signal);
+                thread::sleep(down);
+                self.daemon.restart();
+                "dockerd ended"
+            }
+        });
+        Ok((what, down))
+    }
+}
+
+impl Victim for &Seaweed {
+    fn name(&self) -> String {
+        "S3".to_owned()
+    }
+
+    fn pause(&self) -> Range<u64> {
+        6_000..16_000
+    }
+
+    fn inspect(&mut self) -> Option<String> {
+        None
+    }
+
+    fn harm(&mut self, random: &mut StdRng) -> Result<(&'static str, Duration), String> {
+        let down = short_or_long(random);
+        self.kill();
+        thread::sleep(down);
+        self.launch();
+        Ok(("S3 killed", down))
     }
 }
 
@@ -271,6 +359,7 @@ impl Rage<'_> {
 pub fn rage(cluster: &mut Cluster, calm: &Calm, bounds: Bounds, enough: &(dyn Fn() -> bool + Sync)) -> Log {
     let rage =
         Rage { start: Instant::now(), bounds, count: AtomicUsize::new(0), log: Mutex::default(), enough };
+    let directories: Vec<PathBuf> = cluster.workers.iter().map(Worker::directory).collect();
     thread::scope(|scope| {
         let rage = &rage;
         for (stream, scheduler) in cluster.schedulers.iter_mut().enumerate() {
@@ -284,6 +373,11 @@ pub fn rage(cluster: &mut Cluster, calm: &Calm, bounds: Bounds, enough: &(dyn Fn
         if let Some(database) = &cluster.database {
             scope.spawn(move || rage.on(database, 200));
         }
+        if let Some(bucket) = &cluster.bucket {
+            scope.spawn(move || rage.on(bucket, 300));
+        }
+        let engine = Engine { daemon: &cluster.engine, calm, directories };
+        scope.spawn(move || rage.on(engine, 400));
     });
     let mut log = rage.log.into_inner().unwrap_or_else(PoisonError::into_inner);
     log.deeds.sort_by_key(|deed| deed.at);
