@@ -182,8 +182,8 @@ impl Ledger {
 
 /// What an attempt prints that comes to its end.
 pub fn printed(job: &str, lease: u64) -> String {
-    let lines = (0..PRINTED).map(|number| number.to_string()).chain(["end".to_owned()]);
-    lines.map(|word| format!("{job} {lease} {word}\n")).collect()
+    let words = (0..PRINTED).map(|number| number.to_string()).chain(["end".to_owned()]);
+    words.fold(String::new(), |lines, word| lines + &format!("{job} {lease} {word}\n"))
 }
 
 /// What an attempt leaves as its artifact.
