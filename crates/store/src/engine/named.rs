@@ -70,6 +70,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Webhook(_)
             | Command::Secrets(_)
             | Command::KeepArtifacts(_)
+            | Command::ExpireArtifacts(_)
             | Command::Uploads(_)
             | Command::Account(_)
             | Command::Remove(_)

@@ -58,6 +58,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Introduce { .. }
             | Command::WorkerHeartbeat { .. }
             | Command::PutQueue(_)
+            | Command::ExpireArtifacts(_)
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Secrets(_)
