@@ -151,36 +151,66 @@ fn only_announced_content_gets_in_and_only_what_is_there_is_listed() {
     assert_eq!(ask(&scheduler, &other, "/complete", &completed).status, 409);
 }
 
-#[test]
-fn an_upload_in_parts_is_taken_up_where_it_was() {
-    let server = Seaweed::shared();
-    let directory = TempDir::with_prefix("muster-s3-").unwrap();
-    let scheduler = Scheduler::start_with(StoreKind::Sqlite, on_s3(server, directory.path()));
-    let job = claimed(&scheduler);
-    let size = 8 * 1024 * 1024 + 5;
-    let file = json!({"name": "large", "size": size, "sha256": HELLO, "part_size": 8 * 1024 * 1024});
-    let begun = ask(&scheduler, &job, "", &json!({ "files": [file] })).expect(200).json();
-    let upload = begun["files"][0]["upload"].as_str().unwrap().to_owned();
-    let mut wanted = file.clone();
-    wanted["upload"] = json!(upload);
-    wanted["parts"] = json!([{"number": 2, "sha256": HELLO}]);
-    let links = ask(&scheduler, &job, "", &json!({ "files": [wanted] })).expect(200).json();
-    let link = &links["files"][0]["parts"][0];
+/// Of the first part, of zeros, and of both parts together.
+const ZEROS: &str = "2daeb1f36095b44b318410b3f4e8b5d989dcc7bb023d1426c492dab0a3053e74";
+const BOTH: &str = "2c2ab423b904a996dc57de8c91631a6b0d7e492b01373bac16a4a6f7d0130723";
+const PART: usize = 8 * 1024 * 1024;
+
+/// Sends a part to where the scheduler says. Returns its ETag.
+fn send_part(server: &Seaweed, place: &Value, content: &[u8]) -> String {
+    let link = &place["files"][0]["parts"][0];
     let target = link["url"].as_str().unwrap().strip_prefix(&server.endpoint()).unwrap().to_owned();
     let port: u16 = server.endpoint().rsplit(':').next().unwrap().parse().unwrap();
-    let http = Http::new(port);
-    let mut request = http.request("PUT", &target);
+    let mut request = Http::new(port).request("PUT", &target);
     for (name, value) in link["headers"].as_object().unwrap() {
         request = request.header(name, value.as_str().unwrap());
     }
-    request.body("hello").send().expect(200);
+    let answer = request.body(content).send();
+    answer.expect(200);
+    answer.header("etag").unwrap().to_owned()
+}
+
+#[test]
+fn an_upload_in_parts_is_taken_up_where_it_was_and_completed_as_often_as_it_is_said() {
+    let server = Seaweed::shared();
+    let directory = TempDir::with_prefix("muster-s3-").unwrap();
+    let backing = Backing::new(StoreKind::Sqlite);
+    let mut scheduler = Scheduler::start_on(&backing, on_s3(server, directory.path()));
+    let job = claimed(&scheduler);
+    let file = json!({"name": "large", "size": PART + 5, "sha256": BOTH, "part_size": PART});
+    let begun = ask(&scheduler, &job, "", &json!({ "files": [file] })).expect(200).json();
+    let upload = begun["files"][0]["upload"].clone();
+    let part = |number: u32, sha256: &str| {
+        let mut wanted = file.clone();
+        wanted["upload"] = upload.clone();
+        wanted["parts"] = json!([{"number": number, "sha256": sha256}]);
+        json!({ "files": [wanted] })
+    };
+    let second = ask(&scheduler, &job, "", &part(2, HELLO)).expect(200).json();
+    let second = send_part(server, &second, b"hello");
+    // Nothing is kept about it but what S3 knows.
+    scheduler.kill9();
+    scheduler.restart();
     let again = ask(&scheduler, &job, "", &json!({ "files": [file] })).expect(200).json();
-    assert_eq!(again["files"][0]["upload"], json!(upload));
-    assert_eq!(again["files"][0]["there"][0]["number"], 2, "{again}");
-    let beyond = json!({"name": "large", "size": size, "sha256": HELLO, "part_size": 8 * 1024 * 1024,
-                        "upload": upload, "parts": [{"number": 3, "sha256": HELLO}]});
-    let refused = ask(&scheduler, &job, "", &json!({ "files": [beyond] })).expect(200).json();
+    assert_eq!(again["files"][0]["upload"], upload);
+    assert_eq!(again["files"][0]["there"], json!([{"number": 2, "etag": second}]), "{again}");
+    let refused = ask(&scheduler, &job, "", &part(3, HELLO)).expect(200).json();
     assert!(refused["files"][0]["refused"].is_string(), "{refused}");
+    let first = ask(&scheduler, &job, "", &part(1, ZEROS)).expect(200).json();
+    let first = send_part(server, &first, &vec![0; PART]);
+    let mut sent = file.clone();
+    sent["upload"] = upload;
+    sent["parts"] = json!([{"etag": first, "sha256": HELLO}, {"etag": second, "sha256": HELLO}]);
+    let wrong = ask(&scheduler, &job, "/complete", &json!({ "files": [sent] })).expect(200).json();
+    assert!(wrong["files"][0]["refused"].is_string(), "{wrong}");
+    assert_eq!(list(&scheduler, &job.0)["files"], 0);
+    sent["parts"][0]["sha256"] = json!(ZEROS);
+    for _ in 0..2 {
+        let said = ask(&scheduler, &job, "/complete", &json!({ "files": [sent] })).expect(200).json();
+        assert_eq!(said["files"][0], json!({}), "{said}");
+    }
+    let all = list(&scheduler, &job.0);
+    assert_eq!((&all["bytes"], &all["artifacts"][0]["sha256"]), (&json!(PART + 5), &json!(BOTH)));
 }
 
 #[test]
