@@ -29,6 +29,9 @@ pub(crate) enum Metric {
     LogControlMedianRatio,
     LogControlTail,
     LogControlTailRatio,
+    ArtifactRate,
+    ArtifactShare,
+    ArtifactMemory,
     HistoryFill,
     History(Beside, Form),
     HistoryRemoval,
@@ -355,6 +358,9 @@ impl Metric {
             Self::LogControlMedianRatio => ("l", "    p50 against the same without output"),
             Self::LogControlTail => ("l", "  submit, read or cancel beside it, p99"),
             Self::LogControlTailRatio => ("l", "    p99 against the same without output"),
+            Self::ArtifactRate => ("v", "artifact to S3 and back, MiB"),
+            Self::ArtifactShare => ("v", "  share of a plain copy"),
+            Self::ArtifactMemory => ("v", "  most memory that a process grew by"),
             Self::HistoryFill => ("h", "finished jobs put into the store, directly"),
             Self::History(beside, Form::Measured) => ("h", beside.label()),
             Self::History(_, Form::Ratio) => ("h", "    against the same on an empty store"),
@@ -392,6 +398,7 @@ impl Metric {
         match self {
             Self::BatchShare
             | Self::SingleShare
+            | Self::ArtifactShare
             | Self::HyperQueueShare
             | Self::LogControlMedianRatio
             | Self::LogControlTailRatio
@@ -418,11 +425,15 @@ impl Metric {
             Self::Chain | Self::Fan | Self::ArraySubmit | Self::ArrayCancel => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,
             Self::Cost(..) => Unit::Microseconds,
-            Self::IdleSchedulerMemory | Self::IdleMemory | Self::PlanningMemory(_) => Unit::Mebibytes,
+            Self::IdleSchedulerMemory
+            | Self::IdleMemory
+            | Self::ArtifactMemory
+            | Self::PlanningMemory(_) => Unit::Mebibytes,
             Self::BatchRate
             | Self::SingleRate
             | Self::SubmitRate
             | Self::NoopRate
+            | Self::ArtifactRate
             | Self::LogLines
             | Self::Tokens(_, Gauge::Rate)
             | Self::HistoryFill
@@ -473,6 +484,8 @@ impl Metric {
             Self::IdleProcessor => Some(Target::Below(1.0)),
             Self::IdleMemory => Some(Target::Below(64.0)),
             Self::StartUp => Some(Target::Below(300.0)),
+            Self::ArtifactShare => Some(Target::AtLeast(0.7)),
+            Self::ArtifactMemory => Some(Target::Below(64.0)),
             _ => None,
         }
     }

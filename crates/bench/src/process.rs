@@ -122,8 +122,17 @@ pub(crate) fn tree_seconds(ancestor: u32) -> f64 {
 
 /// The resident memory of a process in bytes.
 pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
+    memory_bytes(pid, "VmRSS:")
+}
+
+/// The most that it ever was.
+pub(crate) fn peak_bytes(pid: u32) -> Option<u64> {
+    memory_bytes(pid, "VmHWM:")
+}
+
+fn memory_bytes(pid: u32, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kibibytes * 1024)
 }

@@ -78,10 +78,12 @@ pub(crate) enum Workload {
     S,
     /// Tasks that start together: a gang that waits for its last slot, and one that starts again
     T,
+    /// A large artifact from a worker to S3 and back
+    V,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::A,
         Self::B,
         Self::C,
@@ -97,6 +99,7 @@ impl Workload {
         Self::R,
         Self::S,
         Self::T,
+        Self::V,
     ];
 
     pub(crate) fn letter(self) -> &'static str {
@@ -116,6 +119,7 @@ impl Workload {
             Self::R => "r",
             Self::S => "s",
             Self::T => "t",
+            Self::V => "v",
         }
     }
 }
@@ -161,6 +165,8 @@ pub(crate) struct Sizes {
     pub(crate) planning_part: usize,
     pub(crate) planning_changes: usize,
     pub(crate) limit: Duration,
+    /// The size of the artifact that goes there and back.
+    pub(crate) artifact_mib: usize,
 }
 
 impl Settings {
@@ -191,6 +197,7 @@ impl Settings {
                 planning_part: 10,
                 planning_changes: 20,
                 limit: Duration::from_millis(300),
+                artifact_mib: 200,
             };
         }
         Sizes {
@@ -208,6 +215,7 @@ impl Settings {
             planning_part: 1,
             planning_changes: 100,
             limit: Duration::from_secs(1),
+            artifact_mib: 1_024,
         }
     }
 }

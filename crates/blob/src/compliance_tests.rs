@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{
     BlobError, BlobKey, BlobSettings, BlobStore, BoxError, ByteRange, Content, Expected, Listing, Operation,
-    S3Credentials, S3Settings, Sha256,
+    S3Credentials, S3Settings, SentPart, Sha256,
 };
 
 const MIB: usize = 1024 * 1024;
@@ -169,7 +169,7 @@ async fn what_was_begun_and_given_up_is_swept_when_it_is_old() {
     let [files, bucket] = &both();
     let path = files.directory.as_ref().unwrap().path().join("blobs/~unfinished/half");
     std::fs::write(&path, b"half").unwrap();
-    bucket.store.begin_upload(&key("a/half")).await.unwrap().unwrap();
+    bucket.store.take_up(&key("a/half")).await.unwrap().unwrap();
     for Stage { store, .. } in [files, bucket] {
         let earlier = SystemTime::now() - Duration::from_secs(3600);
         assert_eq!(store.sweep_unfinished(earlier).await.unwrap(), 0, "{}", store.place());
@@ -179,21 +179,68 @@ async fn what_was_begun_and_given_up_is_swept_when_it_is_old() {
 }
 
 #[tokio::test]
-async fn an_upload_in_parts_is_there_when_it_is_completed_and_completing_it_twice_is_fine() {
+async fn an_upload_in_parts_is_taken_up_again_and_completing_it_twice_is_fine() {
     let [files, bucket] = &both();
-    assert_eq!(files.store.begin_upload(&key("x")).await.unwrap(), None);
-    assert_eq!(files.store.presigned_put(&key("x"), Duration::from_secs(9)), None);
+    assert_eq!(files.store.take_up(&key("x")).await.unwrap(), None);
+    assert_eq!(files.store.put_link(&key("x"), Sha256::of(b"x"), Duration::from_secs(9)), None);
+    assert!(!files.store.checks_content().await.unwrap());
     let store = &bucket.store;
-    let upload = store.begin_upload(&key("x")).await.unwrap().unwrap();
-    assert_eq!(store.size(&key("x")).await.unwrap(), None);
-    let missing = store.complete_upload(&key("x"), &upload, &["\"0\"".to_owned()], 1).await;
+    assert!(store.checks_content().await.unwrap());
+    assert!(store.list("probe/", None, 10).await.unwrap().objects.is_empty());
+    let (upload, there) = store.take_up(&key("x")).await.unwrap().unwrap();
+    assert_eq!((store.size(&key("x")).await.unwrap(), there.len()), (None, 0));
+    // Another key that begins in the same way is another upload.
+    let (other, _) = store.take_up(&key("xy")).await.unwrap().unwrap();
+    assert_ne!(upload, other);
+    let (again, _) = store.take_up(&key("x")).await.unwrap().unwrap();
+    assert_eq!(upload, again);
+    let part = |etag: &str| SentPart { etag: etag.to_owned(), sha256: Some(Sha256::of(b"x")) };
+    let missing = store.complete((&key("x"), &upload), &[part("\"0\"")], 1).await;
     assert!(missing.is_err(), "{missing:?}");
-    store.abort_upload(&key("x"), &upload).await.unwrap();
-    store.abort_upload(&key("x"), &upload).await.unwrap();
+    let absent = store.check(&key("x"), 1, Sha256::of(b"x"), &[]).await;
+    assert!(matches!(absent, Err(BlobError::NotFound { .. })), "{absent:?}");
+    for key in [key("x"), key("xy")] {
+        store.abort_upload(&key, &upload).await.unwrap();
+        store.abort_upload(&key, &other).await.unwrap();
+    }
     assert_eq!(store.part_size(5 * MIB as u64), None);
     assert_eq!(store.part_size(6 * MIB as u64), Some(5 * MIB as u64));
     let large = 5 * 1024 * 1024 * MIB as u64;
     assert!(store.part_size(large).is_some_and(|part| large.div_ceil(part) <= 10_000));
+}
+
+#[tokio::test]
+async fn what_was_sent_is_checked_by_length_and_checksum() {
+    let [_, bucket] = &both();
+    let store = &bucket.store;
+    store.put_bytes(&key("a"), Bytes::from_static(b"hello")).await.unwrap();
+    store.check(&key("a"), 5, Sha256::of(b"hello"), &[]).await.unwrap();
+    let short = store.check(&key("a"), 4, Sha256::of(b"hello"), &[]).await;
+    assert!(matches!(short, Err(BlobError::WrongLength { .. })), "{short:?}");
+}
+
+/// A server that hangs is given up after a silence; one that goes on within it is waited for.
+#[tokio::test]
+async fn a_server_that_freezes_is_given_up_and_one_that_goes_on_is_not() {
+    let server = Seaweed::start();
+    let store = s3_store(&server, "", |_| {});
+    store.put_bytes(&key("kept"), Bytes::from_static(b"kept")).await.unwrap();
+    server.freeze();
+    let content = pieces(11 * MIB).1;
+    let large = key("large");
+    let put = store.put(&large, content, Expected::default());
+    let read = async { store.get(&key("kept"), None).await.unwrap_err() };
+    let begun = std::time::Instant::now();
+    let error = read.await;
+    assert!(error.is_passing() && error.to_string().contains("nothing moved"), "{error}");
+    // Far below what so many tries would take together.
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    let thaw = async {
+        tokio::task::yield_now().await;
+        server.thaw();
+    };
+    let (stored, ()) = tokio::join!(put, thaw);
+    assert_eq!(stored.unwrap().size, 11 * MIB as u64);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::Digest as _;
 
 /// The SHA-256 of some content.
@@ -13,6 +15,11 @@ impl Sha256 {
     /// Of bytes that are in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// As headers of S3 name it.
+    pub(crate) fn base64(&self) -> String {
+        BASE64.encode(self.0)
     }
 
     pub const fn bytes(&self) -> &[u8; 32] {

@@ -37,6 +37,8 @@ pub enum BlobError {
     WrongLength { expected: u64, found: u64 },
     #[error("the SHA-256 of the content is {found}, and {expected} was announced")]
     WrongDigest { expected: Sha256, found: Sha256 },
+    #[error("S3 has the checksum {found} for the content, and the SHA-256 {expected} was announced")]
+    WrongChecksum { expected: Sha256, found: String },
     #[error("the content has more than {limit} bytes, which is the most that S3 takes in {parts} parts")]
     TooLarge { limit: u64, parts: u16 },
     #[error("the content could not be read: {0}")]
@@ -59,6 +61,7 @@ impl BlobError {
             Self::NotFound { .. }
             | Self::WrongLength { .. }
             | Self::WrongDigest { .. }
+            | Self::WrongChecksum { .. }
             | Self::TooLarge { .. }
             | Self::Source(_)
             | Self::Certificates(_)
@@ -70,7 +73,11 @@ impl BlobError {
     pub fn is_of_the_content(&self) -> bool {
         matches!(
             self,
-            Self::WrongLength { .. } | Self::WrongDigest { .. } | Self::Source(_) | Self::TooLarge { .. }
+            Self::WrongLength { .. }
+                | Self::WrongDigest { .. }
+                | Self::WrongChecksum { .. }
+                | Self::Source(_)
+                | Self::TooLarge { .. }
         )
     }
 

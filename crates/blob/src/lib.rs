@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod compliance_tests;
 mod digest;
+mod direct;
 mod directory;
 mod error;
 mod figures;
@@ -18,6 +19,7 @@ mod settings;
 mod store;
 
 pub use digest::{InvalidSha256, Sha256};
+pub use direct::{Link, PartThere, SentPart};
 pub use error::{BlobError, BoxError};
 pub use figures::{Figures, Operation};
 pub use key::{BlobKey, InvalidKey};

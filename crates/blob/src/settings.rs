@@ -98,6 +98,8 @@ impl S3Credentials {
 pub struct S3Settings {
     /// `None` for AWS itself.
     pub endpoint: Option<String>,
+    /// The name by which those reach it that follow links; `endpoint` when absent.
+    pub public_endpoint: Option<String>,
     pub region: String,
     /// Whether the bucket is named in the path of URLs and not in their host. `None`: in the path where an endpoint is named.
     pub path_style: Option<bool>,
@@ -116,6 +118,7 @@ impl S3Settings {
     pub fn new(endpoint: Option<String>, credentials: S3Credentials) -> Self {
         Self {
             endpoint,
+            public_endpoint: None,
             region: "us-east-1".to_owned(),
             path_style: None,
             credentials,

@@ -258,61 +258,7 @@ impl BlobStore {
         self.bucket().map(|bucket| bucket.presigned_get(key, link))
     }
 
-    /// A link with which anybody writes the object until it expires.
-    pub fn presigned_put(&self, key: &BlobKey, expires: Duration) -> Option<String> {
-        self.bucket().map(|bucket| bucket.presigned_put(key, expires))
-    }
-
-    /// A link with which anybody writes a part, numbered from 1, of an upload that was begun.
-    pub fn presigned_part(
-        &self,
-        key: &BlobKey,
-        upload: &str,
-        number: u16,
-        expires: Duration,
-    ) -> Option<String> {
-        self.bucket().map(|bucket| bucket.presigned_part(key, upload, number, expires))
-    }
-
-    /// Bytes of each part, but the last, of an object of this size; `None` when it is sent whole.
-    pub fn part_size(&self, size: u64) -> Option<u64> {
-        self.bucket().and_then(|bucket| bucket.part_size(size))
-    }
-
-    /// Begins an upload in parts; `None` where there are none.
-    pub async fn begin_upload(&self, key: &BlobKey) -> Result<Option<String>, BlobError> {
-        match self.bucket() {
-            Some(bucket) => self.timed(Operation::Put, bucket.begin_upload(key)).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Makes the object of its parts, each named by what S3 answered for it. Repeating a completion that went well goes
-    /// well when the object has this size.
-    pub async fn complete_upload(
-        &self,
-        key: &BlobKey,
-        upload: &str,
-        etags: &[String],
-        size: u64,
-    ) -> Result<(), BlobError> {
-        match self.bucket() {
-            Some(bucket) => {
-                self.timed(Operation::Put, bucket.complete_upload(key, upload, etags, size)).await
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Forgets an upload in parts, and the parts.
-    pub async fn abort_upload(&self, key: &BlobKey, upload: &str) -> Result<(), BlobError> {
-        match self.bucket() {
-            Some(bucket) => self.timed(Operation::Delete, bucket.abort_upload(key, upload)).await,
-            None => Ok(()),
-        }
-    }
-
-    fn bucket(&self) -> Option<&Bucket> {
+    pub(crate) fn bucket(&self) -> Option<&Bucket> {
         match &*self.form {
             Form::Directory(_) => None,
             Form::S3(bucket) => Some(bucket),
@@ -320,7 +266,7 @@ impl BlobStore {
     }
 
     /// Counts the operation. A fault of the content is none of the store.
-    async fn timed<T>(
+    pub(crate) async fn timed<T>(
         &self,
         operation: Operation,
         done: impl Future<Output = Result<T, BlobError>>,

@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::header::LOCATION;
+use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use muster_protocol::{ArtifactKept, ArtifactList, ArtifactUrl};
+use muster_protocol::{
+    ArtifactCompletion, ArtifactKept, ArtifactList, ArtifactOffer, ArtifactPlaces, ArtifactUrl,
+    ArtifactsCompleted,
+};
 
 use crate::base_url::encode;
+use crate::blob_transport::{BlobClient, counted, watch};
 use crate::call::{Call, Client, decode, refused};
 use crate::checkpoints::{Proof, with_token};
 use crate::error::ClientError;
@@ -16,9 +21,12 @@ use crate::output::next_data;
 use crate::request_body::Pieces;
 use crate::transport::Body;
 
-/// What a slow network may take for each MiB, beyond what any call may take.
-const TIME_PER_MIB: Duration = Duration::from_secs(8);
-const LEAST_TIME: Duration = Duration::from_secs(60);
+/// How long nothing may move while an artifact is sent; the scheduler may have to wait for the blob store.
+const STANDSTILL: Duration = Duration::from_secs(60);
+/// What was sent is looked at file by file.
+const COMPLETION: Duration = Duration::from_secs(300);
+/// However much moves, it ends some time.
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 /// The longest silence in the middle of an artifact.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -58,7 +66,13 @@ impl Client {
         let mut target = Query::of(format!("/jobs/{}/artifacts", encode(job_id)));
         target.add_some("attempt", query.attempt.map(|attempt| attempt.to_string()).as_deref());
         target.add_some("after", query.after.as_deref());
-        self.exchange(Call::new(Method::GET, target.path)).await
+        let (status, body) = self.whole(Call::new(Method::GET, target.path)).await?;
+        // A job without artifacts is told by a status of its own beside the empty list.
+        match decode("artifacts", &body) {
+            Ok(list) if status.is_success() || status == StatusCode::NOT_FOUND => Ok(list),
+            Err(error) if status.is_success() => Err(error),
+            _ => Err(refused(status, &body)),
+        }
     }
 
     /// Keeps a file of the attempt that the proof speaks for, and tells what arrived.
@@ -72,10 +86,11 @@ impl Client {
         let mut target = Query::of(path(job_id, name));
         target.add_some("lease", proof.lease.map(|lease| lease.to_string()).as_deref());
         target.add_some("size", Some(&size.to_string()));
-        let mib = u32::try_from(size >> 20).unwrap_or(u32::MAX);
-        let timeout = LEAST_TIME.saturating_add(TIME_PER_MIB.saturating_mul(mib));
+        let (pieces, taken) = counted(pieces);
         let call = Call::new(Method::PUT, target.path).pieces(size, pieces);
-        let (status, body) = self.whole(with_token(call, proof)?.timeout(timeout)).await?;
+        let sent = watch(&taken, self.whole(with_token(call, proof)?.timeout(LONGEST)), STANDSTILL).await;
+        let late = || ClientError::TimedOut { url: self.url().to_owned(), after: STANDSTILL };
+        let (status, body) = sent.unwrap_or_else(|| Err(late()))?;
         if status.is_success() { decode("artifact", &body) } else { Err(refused(status, &body)) }
     }
 
@@ -93,7 +108,57 @@ impl Client {
         self.accepted(with_token(Call::new(Method::PUT, target.path), proof)?).await
     }
 
-    /// Opens an artifact at an offset; `None` when nothing lies behind it.
+    /// Asks where files of the attempt are to be sent.
+    pub async fn offer_artifacts(
+        &self,
+        job_id: &str,
+        proof: &Proof,
+        offer: &ArtifactOffer,
+    ) -> Result<ArtifactPlaces, ClientError> {
+        let mut target = Query::of(format!("/jobs/{}/artifact-uploads", encode(job_id)));
+        target.add_some("lease", proof.lease.map(|lease| lease.to_string()).as_deref());
+        let call = Call::new(Method::POST, target.path).json(offer)?;
+        self.exchange(with_token(call, proof)?.timeout(STANDSTILL)).await
+    }
+
+    /// Says that files were sent to the blob store; they are kept when the answer is good.
+    pub async fn complete_artifacts(
+        &self,
+        job_id: &str,
+        proof: &Proof,
+        completion: &ArtifactCompletion,
+    ) -> Result<ArtifactsCompleted, ClientError> {
+        let mut target = Query::of(format!("/jobs/{}/artifact-uploads/complete", encode(job_id)));
+        target.add_some("lease", proof.lease.map(|lease| lease.to_string()).as_deref());
+        let call = Call::new(Method::POST, target.path).json(completion)?;
+        self.exchange(with_token(call, proof)?.timeout(COMPLETION)).await
+    }
+
+    /// Opens an artifact at an offset, in the blob store itself where the scheduler leads there and it can be reached, else
+    /// through the scheduler.
+    pub async fn artifact_from_store(
+        &self,
+        blobs: &BlobClient,
+        (job_id, name): (&str, &str),
+        attempt: Option<u32>,
+        offset: u64,
+    ) -> Result<Option<ArtifactReader>, ClientError> {
+        let mut target = Query::of(path(job_id, name));
+        target.add_some("attempt", attempt.map(|attempt| attempt.to_string()).as_deref());
+        let response = self.open_artifact(target.path, offset).await?;
+        let led = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let Some(url) = led.filter(|_| response.status() == StatusCode::TEMPORARY_REDIRECT) else {
+            return self.read_artifact(response).await;
+        };
+        match blobs.get(&url, offset).await {
+            Ok(Some(body)) => Ok(Some(ArtifactReader { body, url: "the blob store".to_owned() })),
+            Ok(None) => Ok(None),
+            // The scheduler reaches it perhaps, or says what is wrong.
+            Err(_) => self.artifact(job_id, name, attempt, offset).await,
+        }
+    }
+
+    /// Opens an artifact at an offset, through the scheduler; `None` when nothing lies behind it.
     pub async fn artifact(
         &self,
         job_id: &str,
@@ -104,14 +169,22 @@ impl Client {
         let mut target = Query::of(path(job_id, name));
         target.add_some("attempt", attempt.map(|attempt| attempt.to_string()).as_deref());
         target.add_some("redirect", Some("false"));
-        let mut call = Call::new(Method::GET, target.path);
+        let response = self.open_artifact(target.path, offset).await?;
+        self.read_artifact(response).await
+    }
+
+    async fn open_artifact(&self, path: String, offset: u64) -> Result<Response<Body>, ClientError> {
+        let mut call = Call::new(Method::GET, path);
         if offset > 0 {
             call = call.header("range", &format!("bytes={offset}-"));
         }
         let after = call.time_limit();
-        let response = tokio::time::timeout(after, self.open(call))
+        tokio::time::timeout(after, self.open(call))
             .await
-            .unwrap_or_else(|_| Err(ClientError::TimedOut { url: self.url().to_owned(), after }))?;
+            .unwrap_or_else(|_| Err(ClientError::TimedOut { url: self.url().to_owned(), after }))
+    }
+
+    async fn read_artifact(&self, response: Response<Body>) -> Result<Option<ArtifactReader>, ClientError> {
         match response.status() {
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(None),
             status if status.is_success() => {

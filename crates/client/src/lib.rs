@@ -10,6 +10,7 @@ mod accounts;
 mod artifacts;
 mod base_url;
 mod bearer;
+mod blob_transport;
 mod call;
 mod checkpoints;
 mod control;
@@ -38,6 +39,7 @@ mod workers;
 
 pub use artifacts::{ArtifactQuery, ArtifactReader};
 pub use base_url::BaseUrl;
+pub use blob_transport::{BlobClient, BlobFailure};
 pub use call::Client;
 pub use checkpoints::{CheckpointReader, Proof};
 pub use control::BulkVerb;

@@ -18,13 +18,14 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 45] = [
+pub(crate) const SHARED: [&str; 46] = [
     "env",
     "secrets",
     "image",
     "image_name",
     "container",
     "working_dir",
+    "artifacts",
     "stdout_path",
     "stderr_path",
     "open_mode",
@@ -75,6 +76,7 @@ pub(crate) struct Fields {
     pub(crate) max_parallel: Option<u32>,
     resources: Amounts,
     tags: Option<Vec<String>>,
+    artifacts: Option<Vec<String>>,
     backoff: Option<Retry>,
     retry_on: Option<Retry>,
     requeue_exit_codes: Option<Vec<i32>>,
@@ -192,6 +194,7 @@ impl Fields {
         match key {
             "env" => self.env = values::variables(value, key, mistakes).unwrap_or_default(),
             "tags" => self.tags = tags(value, mistakes),
+            "artifacts" => self.artifacts = patterns(value, mistakes),
             "secrets" => self.secrets = nested::secrets(value, mistakes),
             "exclusive" => self.exclusive = values::boolean(value, key, mistakes),
             "backoff" => self.backoff = nested::backoff(value, mistakes),
@@ -274,6 +277,7 @@ impl Fields {
             max_parallel,
             resources: self.resources.or(&defaults.resources),
             tags: self.tags.or_else(|| defaults.tags.clone()),
+            artifacts: self.artifacts.or_else(|| defaults.artifacts.clone()),
             backoff: self.backoff.or_else(|| defaults.backoff.clone()),
             retry_on: self.retry_on.or_else(|| defaults.retry_on.clone()),
             requeue_exit_codes: self.requeue_exit_codes.or_else(|| defaults.requeue_exit_codes.clone()),
@@ -301,6 +305,7 @@ impl Fields {
             env: self.env,
             resources: self.resources.into_resources(),
             tags: self.tags.unwrap_or_default(),
+            artifacts: self.artifacts.unwrap_or_default(),
             exclusive: self.exclusive.unwrap_or(false),
             hold: self.hold.unwrap_or(false),
             slurm_env: self.slurm_env.unwrap_or(false),
@@ -375,6 +380,12 @@ fn on_disconnect(node: &Node, mistakes: &mut Mistakes) -> Option<String> {
         return None;
     }
     Some(text)
+}
+
+fn patterns(node: &Node, mistakes: &mut Mistakes) -> Option<Vec<String>> {
+    values::list_of(node, "artifacts", mistakes, |item, mistakes| {
+        values::text(item, "an element of artifacts", mistakes)
+    })
 }
 
 fn tags(node: &Node, mistakes: &mut Mistakes) -> Option<Vec<String>> {

@@ -35,6 +35,10 @@ pub enum ArtifactContent {
     Missing {
         why: String,
     },
+    /// It was kept as long as artifacts are.
+    Removed {
+        at: Timestamp,
+    },
 }
 
 impl Artifact {
@@ -42,14 +46,14 @@ impl Artifact {
     pub fn size(&self) -> u64 {
         match &self.content {
             ArtifactContent::Kept { size, .. } => *size,
-            ArtifactContent::Missing { .. } => 0,
+            ArtifactContent::Missing { .. } | ArtifactContent::Removed { .. } => 0,
         }
     }
 
     pub fn blob(&self) -> Option<&str> {
         match &self.content {
             ArtifactContent::Kept { blob, .. } => Some(blob),
-            ArtifactContent::Missing { .. } => None,
+            ArtifactContent::Missing { .. } | ArtifactContent::Removed { .. } => None,
         }
     }
 }
@@ -84,6 +88,35 @@ pub fn check_artifact_name(name: &str) -> Result<(), InvalidArtifactName> {
     Ok(())
 }
 
+/// Why a text is no pattern of artifacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidArtifactPattern {
+    #[error(transparent)]
+    Name(#[from] InvalidArtifactName),
+    #[error("** stands for whole folders: write it alone between two /")]
+    Folders,
+    #[error("a [ has no ] behind it")]
+    Open,
+}
+
+/// Whether a text may say which files of a working directory are kept: a relative path whose parts may have `*`, `?` and
+/// `[...]`; `**` stands for any folders.
+pub fn check_artifact_pattern(pattern: &str) -> Result<(), InvalidArtifactPattern> {
+    check_artifact_name(pattern)?;
+    for part in pattern.split('/') {
+        if part.contains("**") && part != "**" {
+            return Err(InvalidArtifactPattern::Folders);
+        }
+        let mut rest = part;
+        while let Some((_, inside)) = rest.split_once('[') {
+            let closed = inside.char_indices().skip(1).find(|(_, c)| *c == ']');
+            let Some((end, _)) = closed else { return Err(InvalidArtifactPattern::Open) };
+            rest = &inside[end + 1..];
+        }
+    }
+    Ok(())
+}
+
 /// What may be kept, in bytes and in number; `None` sets no bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ArtifactBounds {
@@ -100,6 +133,16 @@ pub struct ArtifactBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_stay_inside() {
+        for good in ["out/*.pt", "**/*.pt", "out/**", "run-?/log[!0-9].txt", "log[]a].txt", "plain"] {
+            assert_eq!(check_artifact_pattern(good), Ok(()), "{good}");
+        }
+        for wrong in ["", "/etc/*", "../*", "a/../b", "a**", "x/b**/c", "a[bc", "a//b"] {
+            assert!(check_artifact_pattern(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn names_stay_inside() {

@@ -57,7 +57,10 @@ pub use account::{
     Account, AccountChange, Actor, Bearer, Credential, Deed, LoginMethod, OidcSubject, Worthless,
 };
 pub use amounts::{Amounts, Quantity};
-pub use artifact::{Artifact, ArtifactBounds, ArtifactContent, InvalidArtifactName, check_artifact_name};
+pub use artifact::{
+    Artifact, ArtifactBounds, ArtifactContent, InvalidArtifactName, InvalidArtifactPattern, check_artifact_name,
+    check_artifact_pattern,
+};
 pub use by::By;
 pub use devices::{Device, GpuNeed, Grant};
 pub use edit::{Edit, edit};

@@ -10,7 +10,7 @@ use crate::job::Job;
 /// Wider numbers than this are a mistake.
 const MOST_DIGITS: usize = 10;
 
-/// Where a job's output goes besides what is kept of it.
+/// Where a job's output goes besides what is kept of it, and which of its files are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputFiles {
@@ -22,6 +22,9 @@ pub struct OutputFiles {
     /// What is in the files already stays. Otherwise each attempt begins them anew.
     #[serde(rename = "a", skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
+    /// Patterns of files of the working directory that are kept as artifacts.
+    #[serde(rename = "k", skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<String>,
 }
 
 /// What is wrong with a pattern.

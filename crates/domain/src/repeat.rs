@@ -76,10 +76,16 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
 }
 
 /// What the process finds around it. The image is a field of its own.
-fn what_it_finds(first: &JobSpec, again: &JobSpec) -> [(&'static str, bool); 6] {
+fn what_it_finds(first: &JobSpec, again: &JobSpec) -> [(&'static str, bool); 7] {
+    let files = |spec: &JobSpec| {
+        let output = spec.output.as_deref().cloned().unwrap_or_default();
+        (output.stdout, output.stderr, output.append)
+    };
+    let kept = |spec: &JobSpec| spec.output.as_deref().cloned().unwrap_or_default().artifacts;
     let image = |spec: &JobSpec| spec.container.as_ref().map(|container| container.image.clone());
     [
-        ("stdout_path", again.output != first.output),
+        ("stdout_path", files(again) != files(first)),
+        ("artifacts", kept(again) != kept(first)),
         ("secrets", again.secrets != first.secrets),
         ("image", image(again) != image(first)),
         ("container", again.container != first.container),

@@ -71,6 +71,7 @@ fn without_dependencies(
         env: environment(args)?,
         secrets: args.secrets.iter().chain(&args.secret_files).cloned().map(SecretWish::Use).collect(),
         working_dir: directory(args)?,
+        artifacts: args.artifacts.clone(),
         stdout_path: output_path(args, args.output.as_ref())?,
         stderr_path: output_path(args, args.error.as_ref())?,
         open_mode: args.open_mode.map(open_mode),

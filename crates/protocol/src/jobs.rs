@@ -180,6 +180,10 @@ pub struct SubmitRequest {
     /// if one of them failed, and is cancelled otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_unmet: Option<IfUnmet>,
+    /// Patterns of files of the working directory that are kept as artifacts when an attempt has ended, such as `out/*.pt`;
+    /// `*`, `?` and `[...]` within a name, `**` for any folders.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<String>,
     /// A file that standard output is written to as well, and standard error unless `stderr_path` is given. A relative path is
     /// meant from the working directory. Places such as `%j` (the id of the job), `%a` (its index) and `%N` (its host) are filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -443,6 +447,10 @@ pub struct Job {
     pub rules: BTreeMap<String, DependencyRule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_unmet: Option<IfUnmet>,
+    /// Patterns of files of the working directory that are kept as artifacts when an attempt has ended, such as `out/*.pt`;
+    /// `*`, `?` and `[...]` within a name, `**` for any folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<String>,
     /// A file that standard output is written to as well, and standard error unless `stderr_path` is given. A relative path is
     /// meant from the working directory. Places such as `%j` (the id of the job), `%a` (its index) and `%N` (its host) are filled in;
     /// in the answer to a claim all are but the host.

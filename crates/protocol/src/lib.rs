@@ -31,7 +31,11 @@ pub use accounts::{
     AuditEntry, Credential, Issued, JoinRequest, JoinTokenRequest, LoginRequest, PasswordChange,
     TokenRequest, User, UserRequest, UserUpdate, WhoAmI,
 };
-pub use artifacts::{Artifact, ArtifactKept, ArtifactList, ArtifactUrl};
+pub use artifacts::{
+    ArrivedPart, Artifact, ArtifactCompletion, ArtifactKept, ArtifactList, ArtifactOffer, ArtifactPlace,
+    ArtifactPlaces, ArtifactUrl, ArtifactsCompleted, BlobLink, CompletedArtifact, OfferedArtifact, OfferedPart,
+    SentArtifact, SentArtifactPart,
+};
 pub use containers::{Container, ContainerEngine, ContainerNetwork, PullPolicy};
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
 pub use events::{Event, EventData, EventGap};

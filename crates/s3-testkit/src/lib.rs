@@ -9,6 +9,7 @@
     reason = "test support: a prerequisite that is missing has to fail the test, loudly and at once"
 )]
 
+mod listing;
 mod server;
 
 pub use server::{ACCESS_KEY, BUCKET, SECRET_KEY, Seaweed};

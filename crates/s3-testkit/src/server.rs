@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use muster_pg_testkit::PortLease;
 
+use crate::listing::files_below;
+
 /// What clients show.
 pub const ACCESS_KEY: &str = "muster";
 pub const SECRET_KEY: &str = "muster-secret";
@@ -80,6 +82,30 @@ impl Seaweed {
         if let Some(mut server) = self.lock().take() {
             let _ = server.kill();
             let _ = server.wait();
+        }
+    }
+
+    /// Stops it in its tracks: it takes connections, as its machine does, and answers nothing.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    /// The objects whose keys begin with a folder, and parts of uploads in the bucket that nobody completed.
+    pub fn objects_and_parts(&self, folder: &str) -> (Vec<String>, Vec<String>) {
+        let filer = self.inner[2].port();
+        let root = format!("/buckets/{BUCKET}");
+        (files_below(filer, &format!("{root}/{folder}")), files_below(filer, &format!("{root}/.uploads")))
+    }
+
+    fn signal(&self, signal: &str) {
+        if let Some(server) = &*self.lock() {
+            let sent = Command::new("kill").args([signal, &server.id().to_string()]).status();
+            assert!(sent.is_ok_and(|status| status.success()), "the server can be signalled");
         }
     }
 

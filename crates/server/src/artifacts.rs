@@ -144,7 +144,7 @@ pub(crate) async fn remove_all(app: &App, job: JobId) {
 }
 
 /// Refuses what is too much already before it is sent; the transaction decides in the end.
-async fn check_room(app: &App, job: &Job, name: &str, announced: u64) -> Result<(), ApiError> {
+pub(crate) async fn check_room(app: &App, job: &Job, name: &str, announced: u64) -> Result<(), ApiError> {
     let Some(limit) = app.config.blobs.bounds.job else { return Ok(()) };
     let runs = app.store.artifact_runs(job.id).await?;
     let used: u64 = runs.iter().map(|run| run.bytes).sum();
@@ -203,9 +203,10 @@ pub(crate) fn refusal(error: BlobError) -> ApiError {
             Some(Broken::TooLarge(limit)) => ApiError::artifact_too_large(*limit),
             _ => ApiError::unreadable_body(),
         },
-        BlobError::WrongLength { .. } | BlobError::WrongDigest { .. } | BlobError::TooLarge { .. } => {
-            ApiError::bad_request("wrong_content", error.to_string())
-        }
+        BlobError::WrongLength { .. }
+        | BlobError::WrongDigest { .. }
+        | BlobError::WrongChecksum { .. }
+        | BlobError::TooLarge { .. } => ApiError::bad_request("wrong_content", error.to_string()),
         BlobError::NotFound { .. } => ApiError::artifact_gone(),
         _ => {
             tracing::error!(%error, "the blob store failed");
@@ -225,7 +226,7 @@ pub(crate) fn announced(text: Option<&str>) -> Result<Option<Sha256>, ApiError> 
 }
 
 /// The type that the end of a name stands for.
-fn guess(name: &str) -> &'static str {
+pub(crate) fn guess(name: &str) -> &'static str {
     let end = name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
     match end.as_str() {
         "txt" | "log" | "out" | "err" | "md" => "text/plain; charset=utf-8",

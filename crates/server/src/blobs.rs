@@ -12,6 +12,7 @@ use muster_blob::{
     BlobError, BlobSettings, BlobStore, InvalidBlobSettings, Place, S3Credentials, S3Settings,
 };
 use muster_tls::Trust;
+use tokio::sync::OnceCell;
 
 use crate::config::{BlobConfig, ServerConfig};
 use crate::error::ServerError;
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Blobs {
     store: BlobStore,
     outage: Mutex<Option<Arc<str>>>,
+    /// Whether it refuses content with another SHA-256, once it was tried.
+    checks_content: OnceCell<bool>,
 }
 
 impl Deref for Blobs {
@@ -38,7 +41,7 @@ impl Blobs {
     pub(crate) async fn open(config: &ServerConfig) -> Result<Self, ServerError> {
         let settings = settings(config).map_err(BlobError::from)?;
         let store = BlobStore::open(&settings)?;
-        let blobs = Self { store, outage: Mutex::default() };
+        let blobs = Self { store, outage: Mutex::default(), checks_content: OnceCell::new() };
         if blobs.is_direct() {
             blobs.first_probe().await?;
         }
@@ -62,6 +65,21 @@ impl Blobs {
             Ok(()) => self.note(None),
             Err(error) => self.note(Some(&error.to_string())),
         }
+    }
+
+    /// Whether the store refuses content that has not the SHA-256 that was announced. One that does not, or cannot be asked,
+    /// gets no content but through schedulers.
+    pub(crate) async fn checks_content_once(&self) -> bool {
+        let tried = self.checks_content.get_or_try_init(|| self.store.checks_content()).await;
+        if let Ok(false) = tried
+            && self.store.is_direct()
+        {
+            tracing::debug!(
+                place = self.store.place(),
+                "S3 does not check SHA-256: artifacts go through schedulers"
+            );
+        }
+        tried.is_ok_and(|checks| *checks)
     }
 
     fn note(&self, why: Option<&str>) {
@@ -91,6 +109,7 @@ fn settings(config: &ServerConfig) -> Result<BlobSettings, InvalidBlobSettings> 
     };
     let defaults = S3Settings::new(blobs.endpoint.clone(), credentials(blobs)?);
     let settings = S3Settings {
+        public_endpoint: blobs.public_endpoint.clone(),
         region: blobs.region.clone(),
         path_style: blobs.path_style,
         trust: Trust { ca_file: config.ca_file.clone(), fingerprint: None },

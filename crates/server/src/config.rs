@@ -186,6 +186,10 @@ pub struct BlobConfig {
     pub place: Option<Place>,
     /// `None` for S3 of AWS.
     pub endpoint: Option<String>,
+    /// The endpoint by which clients and workers reach the same bucket; `endpoint` when absent.
+    pub public_endpoint: Option<String>,
+    /// Whether workers send to S3 by themselves, where it checks what comes.
+    pub direct: bool,
     pub region: String,
     /// Whether buckets are named in the path of URLs; `None` where an endpoint is named.
     pub path_style: Option<bool>,
@@ -195,6 +199,8 @@ pub struct BlobConfig {
     /// Bytes of one artifact; `None` sets no bound.
     pub artifact_limit: Option<u64>,
     pub bounds: ArtifactBounds,
+    /// How long artifacts are kept while their jobs are; `None` as long as those.
+    pub retention: Option<Duration>,
     /// How old an object must be that nothing names before it is removed.
     pub sweep_after: Duration,
     /// Whether objects that nothing names are looked for at all.
@@ -206,12 +212,15 @@ impl Default for BlobConfig {
         Self {
             place: None,
             endpoint: None,
+            public_endpoint: None,
+            direct: true,
             region: "us-east-1".to_owned(),
             path_style: None,
             credentials: None,
             credentials_file: None,
             artifact_limit: None,
             bounds: ArtifactBounds { files: Some(10_000), ..ArtifactBounds::default() },
+            retention: None,
             sweep_after: Duration::from_secs(86_400),
             sweeps: true,
         }

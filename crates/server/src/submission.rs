@@ -97,6 +97,7 @@ lenient_object! {
         rules: BTreeMap<String, String> = "rules",
         if_unmet: String = "if_unmet",
         secrets: Vec<WishBody> = "secrets",
+        artifacts: Vec<String> = "artifacts",
         stdout_path: String = "stdout_path",
         stderr_path: String = "stderr_path",
         open_mode: String = "open_mode",
@@ -268,6 +269,11 @@ impl SubmitBody {
 
     /// Refuses what only jobs on the host of a worker get.
     fn check_outside(&self, contained: bool) -> Result<(), ApiError> {
+        if contained && self.artifacts.as_ref().is_some_and(|patterns| !patterns.is_empty()) {
+            let message = "the files of a container go with it, so that patterns find nothing; let the job put what is to \
+                           be kept into $MUSTER_ARTIFACTS, and leave out artifacts";
+            return Err(ApiError::invalid_field("artifacts", message));
+        }
         let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let fields = [
             ("upload", given(&self.upload)),
@@ -333,6 +339,7 @@ impl SubmitBody {
             output: output_files::check(
                 [self.stdout_path, self.stderr_path],
                 self.open_mode.as_deref(),
+                self.artifacts.unwrap_or_default(),
                 limits,
             )?,
             secrets: secret_uses::check(self.secrets.unwrap_or_default())?,

@@ -1,7 +1,7 @@
 //! Artifacts of attempts.
 
 use muster_domain::{Artifact, ArtifactContent, JobId, Lease, Timestamp};
-use muster_store::{ArtifactFilter, ArtifactRun, ArtifactsOf};
+use muster_store::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -9,7 +9,7 @@ use crate::error::{corrupt, during};
 use crate::row::storable;
 use crate::tx::{Done, PostgresTx};
 
-const COLUMNS: &str = "name, attempt, at, blob, size, sha256, content_type, missing";
+const COLUMNS: &str = "name, attempt, at, blob, size, sha256, content_type, missing, removed";
 
 impl PostgresTx {
     pub(crate) async fn write_artifacts(
@@ -24,7 +24,7 @@ impl PostgresTx {
                    ON CONFLICT (job, lease, name) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, \
                    blob = excluded.blob, size = excluded.size, sha256 = excluded.sha256, \
                    content_type = excluded.content_type, missing = excluded.missing, queue = excluded.queue, \
-                   owner = excluded.owner";
+                   owner = excluded.owner, removed = NULL";
         let (queue, user) = (storable(queue), storable(user));
         for artifact in artifacts {
             self.learn([artifact.job]).await?;
@@ -34,6 +34,8 @@ impl PostgresTx {
                     (Some(storable(blob)), Some(storable(sha256)), Some(storable(content_type)), None)
                 }
                 ArtifactContent::Missing { why } => (None, None, None, Some(storable(why))),
+                // Nothing else is ever put in the place of what was removed.
+                ArtifactContent::Removed { .. } => continue,
             };
             let (lease, at) = (artifact.lease.0 as i64, artifact.at.as_micros());
             let (attempt, size) = (i64::from(artifact.attempt), artifact.size() as i64);
@@ -97,6 +99,17 @@ impl PostgresTx {
         rows.iter().map(read).collect()
     }
 
+    pub(crate) async fn take_old_blobs(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>> {
+        const OPERATION: &str = "remove old artifacts";
+        let sql = "WITH old AS (SELECT job, lease, name, blob FROM artifacts WHERE blob IS NOT NULL AND at < $1 \
+                   ORDER BY at LIMIT $2 FOR UPDATE), gone AS (UPDATE artifacts SET blob = NULL, size = 0, removed = $3 \
+                   FROM old WHERE artifacts.job = old.job AND artifacts.lease = old.lease AND artifacts.name = old.name) \
+                   SELECT blob FROM old";
+        let limit = i64::try_from(old.limit).unwrap_or(i64::MAX);
+        let rows = self.query(OPERATION, sql, &[&old.before.as_micros(), &limit, &now.as_micros()]).await?;
+        rows.iter().map(|row| row.try_get(0).map_err(during(OPERATION))).collect()
+    }
+
     pub(crate) async fn sum_artifacts(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {
         const OPERATION: &str = "add up artifacts";
         let (sql, name) = match of {
@@ -129,6 +142,10 @@ fn artifact(row: &Row, job: JobId, lease: Lease) -> Done<Artifact> {
             ArtifactContent::Kept { blob, size: number(4)?.unsigned_abs(), sha256, content_type }
         }
         (None, _, _, Some(why)) => ArtifactContent::Missing { why },
+        (None, _, _, None) => match row.try_get::<_, Option<i64>>(8).map_err(&fail)? {
+            Some(at) => ArtifactContent::Removed { at: Timestamp::from_micros(at) },
+            None => return Err(corrupt(format!("artifact of {job}"), "it is neither kept nor missing")),
+        },
         _ => return Err(corrupt(format!("artifact of {job}"), "it is neither kept nor missing")),
     };
     Ok(Artifact {

@@ -51,6 +51,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 15, name: "events_by", sql: include_str!("../migrations/0015_events_by.sql") },
     Migration { version: 16, name: "usage", sql: include_str!("../migrations/0016_usage.sql") },
     Migration { version: 17, name: "artifacts", sql: include_str!("../migrations/0017_artifacts.sql") },
+    Migration {
+        version: 22,
+        name: "artifact_removal",
+        sql: include_str!("../migrations/0022_artifact_removal.sql"),
+    },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

@@ -6,8 +6,8 @@ use muster_domain::{
 };
 use muster_store::{
     Apart, ArtifactFilter, ArtifactRun, ArtifactsOf, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen,
-    Counts, Edge, EventFilter, HeldJob, Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest,
-    Record, RecordKind, SetCount, SetFilter, Tx, Usage, UsageEntry, WaitingGang,
+    Counts, Edge, EventFilter, ExpireArtifacts, HeldJob, Instance, JobFilter, LeaseEnds, LeaseLock,
+    LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter, Tx, Usage, UsageEntry, WaitingGang,
 };
 
 pub(crate) use crate::scope::Scope;
@@ -426,6 +426,10 @@ impl Tx for PostgresTx {
 
     async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>> {
         self.select_artifact_runs(job).await
+    }
+
+    async fn expire_artifacts(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>> {
+        self.take_old_blobs(old, now).await
     }
 
     async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {

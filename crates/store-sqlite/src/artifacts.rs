@@ -1,13 +1,13 @@
 //! Artifacts of attempts.
 
 use muster_domain::{Artifact, ArtifactContent, JobId, Lease, Timestamp};
-use muster_store::{ArtifactFilter, ArtifactRun, ArtifactsOf};
+use muster_store::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts};
 use rusqlite::{Row, params};
 
 use crate::error::{corrupt, during};
 use crate::tx::{Done, SqliteTx};
 
-const COLUMNS: &str = "name, attempt, at, blob, size, sha256, content_type, missing";
+const COLUMNS: &str = "name, attempt, at, blob, size, sha256, content_type, missing, removed";
 
 impl SqliteTx<'_> {
     pub(crate) fn write_artifacts(&mut self, artifacts: &[Artifact], queue: &str, user: &str) -> Done<()> {
@@ -22,6 +22,8 @@ impl SqliteTx<'_> {
                     (Some(blob), Some(sha256), Some(content_type), None)
                 }
                 ArtifactContent::Missing { why } => (None, None, None, Some(why)),
+                // Nothing else is ever put in the place of what was removed.
+                ArtifactContent::Removed { .. } => continue,
             };
             let (lease, at) = (artifact.lease.0 as i64, artifact.at.as_micros());
             let (attempt, size) = (artifact.attempt, artifact.size() as i64);
@@ -78,6 +80,26 @@ impl SqliteTx<'_> {
         })
     }
 
+    pub(crate) fn take_old_blobs(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>> {
+        const OPERATION: &str = "remove old artifacts";
+        let sql = "SELECT job, lease, name, blob FROM artifacts WHERE blob IS NOT NULL AND at < ?1 ORDER BY at LIMIT ?2";
+        let limit = i64::try_from(old.limit).unwrap_or(i64::MAX);
+        let old = self.rows(OPERATION, sql, params![old.before.as_micros(), limit], |row| {
+            let fail = during(OPERATION);
+            let number = |at: usize| row.get::<_, i64>(at).map_err(&fail);
+            let text = |at: usize| row.get::<_, String>(at).map_err(&fail);
+            Ok((number(0)?, number(1)?, text(2)?, text(3)?))
+        })?;
+        let sql = "UPDATE artifacts SET blob = NULL, size = 0, removed = ?4 WHERE job = ?1 AND lease = ?2 AND name = ?3";
+        let mut blobs = Vec::new();
+        for (job, lease, name, blob) in old {
+            let values = params![job, lease, name, now.as_micros()];
+            self.statement(OPERATION, sql)?.execute(values).map_err(during(OPERATION))?;
+            blobs.push(blob);
+        }
+        Ok(blobs)
+    }
+
     pub(crate) fn sum_artifacts(&self, of: ArtifactsOf<'_>) -> Done<u64> {
         const OPERATION: &str = "add up artifacts";
         let (sql, name) = match of {
@@ -109,6 +131,10 @@ fn artifact(row: &Row<'_>, job: JobId, lease: Lease) -> Done<Artifact> {
             ArtifactContent::Kept { blob, size, sha256, content_type }
         }
         (None, _, _, Some(why)) => ArtifactContent::Missing { why },
+        (None, _, _, None) => match row.get::<_, Option<i64>>(8).map_err(&fail)? {
+            Some(at) => ArtifactContent::Removed { at: Timestamp::from_micros(at) },
+            None => return Err(corrupt(format!("artifact of {job}"), "it is neither kept nor missing")),
+        },
         _ => return Err(corrupt(format!("artifact of {job}"), "it is neither kept nor missing")),
     };
     Ok(Artifact {

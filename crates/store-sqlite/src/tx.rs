@@ -10,8 +10,9 @@ use muster_domain::{
 };
 use muster_store::{
     Apart, ArtifactFilter, ArtifactRun, ArtifactsOf, AuditFilter, AuditLine, Changed, CheckpointPart, Chosen,
-    Counts, Edge, EventFilter, HeldJob, Instance, JobFilter, LeaseEnds, LeaseLock, LetterFilter, Oldest,
-    Record, RecordKind, SetCount, SetFilter, StoreError, Tx, Usage, UsageEntry, WaitingGang,
+    Counts, Edge, EventFilter, ExpireArtifacts, HeldJob, Instance, JobFilter, LeaseEnds, LeaseLock,
+    LetterFilter, Oldest, Record, RecordKind, SetCount, SetFilter, StoreError, Tx, Usage, UsageEntry,
+    WaitingGang,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -575,6 +576,10 @@ impl Tx for SqliteTx<'_> {
 
     async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>> {
         self.select_artifact_runs(job)
+    }
+
+    async fn expire_artifacts(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>> {
+        self.take_old_blobs(old, now)
     }
 
     async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {

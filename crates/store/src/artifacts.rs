@@ -1,6 +1,6 @@
 //! Artifacts of attempts: what is asked and answered about them. Their bytes lie in the blob store.
 
-use muster_domain::{ArtifactBounds, ArtifactContent, Caller, JobId, Lease};
+use muster_domain::{ArtifactBounds, ArtifactContent, Caller, JobId, Lease, Timestamp};
 
 /// What an attempt left, told by whoever holds its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,13 @@ pub struct KeepArtifacts {
     /// Each with its name. One that is kept under this name already is replaced.
     pub artifacts: Vec<(String, ArtifactContent)>,
     pub bounds: ArtifactBounds,
+}
+
+/// Artifacts that were kept before a time go; their names stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpireArtifacts {
+    pub before: Timestamp,
+    pub limit: usize,
 }
 
 /// Which artifacts of a job to read: by attempt, the last first, then by name.

@@ -12,7 +12,7 @@ use muster_domain::{
 use muster_planner::policy::{Allowances, Cause};
 
 use crate::accounts::{AccountCommand, AccountOutcome};
-use crate::artifacts::KeepArtifacts;
+use crate::artifacts::{ExpireArtifacts, KeepArtifacts};
 use crate::secrets::{SecretCommand, SecretOutcome};
 use crate::uploads::{UploadCommand, UploadOutcome};
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
@@ -328,6 +328,8 @@ pub enum Command {
     PutPart(CheckpointPart),
     /// An attempt left these; their bytes are in the blob store already.
     KeepArtifacts(KeepArtifacts),
+    /// Artifacts that are old go, while their jobs stay.
+    ExpireArtifacts(ExpireArtifacts),
     /// A scheduler says that it is there, and where; the time is filled in.
     NoteInstance(Instance),
     /// Somebody is about to enter a running job. Changes nothing but the history of the job.
@@ -557,6 +559,10 @@ pub enum Outcome {
     /// They are listed. These blobs are named no longer.
     ArtifactsKept {
         replaced: Vec<String>,
+    },
+    /// These blobs are named no longer.
+    ArtifactsExpired {
+        blobs: Vec<String>,
     },
     /// What was to be noted is on disk.
     Noted,

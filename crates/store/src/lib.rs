@@ -32,7 +32,7 @@ pub use accounts::{
     AccountCommand, AccountOutcome, AccountVerb, AuditEntry, KnownCredential, MAX_CREDENTIALS,
 };
 pub use applied::{Applied, DrainCause, GangNote, GangStep, Wake};
-pub use artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf, KeepArtifacts};
+pub use artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts, KeepArtifacts};
 pub use command::{
     AccessChange, Answer, Ask, Attributed, CheckpointPart, Claimed, Command, Content, HeartbeatReply, Input,
     Instance, NewJob, Outcome, PARTS_PREFIX, PlanPass, PlanSummary, QueueSettings, Removal, Report, SetPart,

@@ -9,7 +9,7 @@ use muster_domain::{
     Worker, WorkerId,
 };
 
-use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf};
+use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts};
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
@@ -387,6 +387,8 @@ pub trait Tx {
     async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>>;
     /// Bytes of all artifacts of a queue or of a user.
     async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64>;
+    /// Takes the blobs from so many artifacts that were kept before a time, the oldest first, and tells which these were.
+    async fn expire_artifacts(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>>;
     /// Those of these blobs that an artifact names.
     async fn known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>>;
 

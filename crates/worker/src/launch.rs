@@ -37,6 +37,17 @@ pub(crate) struct Note {
     /// It has a room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) room: bool,
+    /// Which files of its working directory are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wanted: Option<WantedFiles>,
+}
+
+/// Files of a working directory that are kept when the attempt has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WantedFiles {
+    /// Relative to the copy of the upload where there is one.
+    pub(crate) directory: PathBuf,
+    pub(crate) patterns: Vec<String>,
 }
 
 /// The key of a claim.
@@ -59,12 +70,25 @@ pub(crate) fn checkpoint_bytes(job: &Job) -> Option<usize> {
 }
 
 /// What the agent must not forget about a job.
-pub(crate) fn note_of(job: &Job, default_grace: Duration, output: Option<OutputFiles>) -> Note {
+pub(crate) fn note_of(job: &Job, default_grace: Duration, default_dir: &Path) -> Note {
+    let (output, wanted) = (output_files(job, default_dir), wanted_files(job, default_dir));
     let grace_ms =
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
     let once = job.retry.as_ref().is_some_and(|retry| retry.lost == Some(false));
     let room = job.upload.is_some();
-    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room }
+    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room, wanted }
+}
+
+/// The files of its working directory that a job wants to be kept. Those of a container go with it.
+fn wanted_files(job: &Job, default_dir: &Path) -> Option<WantedFiles> {
+    if job.artifacts.is_empty() || is_contained(job) {
+        return None;
+    }
+    let directory = match &job.upload {
+        Some(_) => PathBuf::from(job.working_dir.as_deref().unwrap_or_default()),
+        None => directory_of(job, default_dir),
+    };
+    Some(WantedFiles { directory, patterns: job.artifacts.clone() })
 }
 
 /// Where a job runs.
@@ -76,7 +100,7 @@ fn directory_of(job: &Job, default_dir: &Path) -> PathBuf {
 }
 
 /// The files that a job wants its output in; a relative path is meant from where it runs.
-pub(crate) fn output_files(job: &Job, default_dir: &Path) -> Option<OutputFiles> {
+fn output_files(job: &Job, default_dir: &Path) -> Option<OutputFiles> {
     if job.stdout_path.is_none() && job.stderr_path.is_none() {
         return None;
     }
@@ -88,7 +112,7 @@ pub(crate) fn output_files(job: &Job, default_dir: &Path) -> Option<OutputFiles>
 /// What to start for a job.
 pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_grace: Duration) -> StartSpec {
     let cwd = directory_of(job, default_dir);
-    let note = note_of(job, default_grace, output_files(job, default_dir));
+    let note = note_of(job, default_grace, default_dir);
     let grace_ms = note.grace_ms;
     let mut env = environment::of_job(job);
     let devices = visible_devices::variables(job, gpus).into_iter();
@@ -159,6 +183,7 @@ pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
         grace_ms: default_grace.as_millis() as u64,
         demo: false,
         output: None,
+        wanted: None,
         once: false,
         room: false,
     })
@@ -195,7 +220,15 @@ mod tests {
         assert_eq!((given.cwd.as_str(), given.grace_ms), ("/tmp", 3_000));
         assert_eq!(
             read_note(&given.note, Duration::ZERO),
-            Note { attempt: 2, grace_ms: 3_000, demo: false, output: None, once: false, room: false }
+            Note {
+                attempt: 2,
+                grace_ms: 3_000,
+                demo: false,
+                output: None,
+                once: false,
+                room: false,
+                wanted: None
+            }
         );
         assert!(read_note(&spec(&json!({"retry": {"lost": false}})).note, Duration::ZERO).once);
         assert!(read_note(&spec(&json!({"command": "demo:x"})).note, Duration::ZERO).demo);

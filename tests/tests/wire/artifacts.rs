@@ -18,7 +18,7 @@ const BOUND: Duration = Duration::from_secs(60);
 const DIGEST: &str = "a1f8a82ebd0fb3a3d4e6eaec2e1d2b1fb0e8dcb9c4fe4c9ec33a6d2f9f1f5a1c";
 
 /// Settings of a scheduler that keeps its blobs in S3, below a prefix of its own.
-fn on_s3(server: &Seaweed, directory: &Path) -> Settings {
+pub(crate) fn on_s3(server: &Seaweed, directory: &Path) -> Settings {
     let credentials = directory.join("credentials");
     let lines = format!("AWS_ACCESS_KEY_ID={ACCESS_KEY}\nAWS_SECRET_ACCESS_KEY={SECRET_KEY}\n");
     fs::write(&credentials, lines).unwrap();
@@ -31,22 +31,32 @@ fn on_s3(server: &Seaweed, directory: &Path) -> Settings {
 }
 
 /// A job that is held, with its lease.
-fn claimed(scheduler: &Scheduler) -> (String, u64) {
+pub(crate) fn claimed(scheduler: &Scheduler) -> (String, u64) {
     scheduler.submit("true");
     let job = scheduler.claim(None);
     (id_of(&job), lease_of(&job))
 }
 
-fn put(scheduler: &Scheduler, (id, lease): &(String, u64), name: &str, content: &[u8]) -> Response {
+pub(crate) fn put(
+    scheduler: &Scheduler,
+    (id, lease): &(String, u64),
+    name: &str,
+    content: &[u8],
+) -> Response {
     let target = format!("/jobs/{id}/artifacts/{name}?lease={lease}");
     scheduler.http().request("PUT", &target).body(content).send()
 }
 
-fn list(scheduler: &Scheduler, id: &str) -> Value {
-    scheduler.http().get(&format!("/jobs/{id}/artifacts")).expect(200).json()
+/// A job without artifacts has an empty list, under a status of its own.
+pub(crate) fn list(scheduler: &Scheduler, id: &str) -> Value {
+    let answer = scheduler.http().get(&format!("/jobs/{id}/artifacts"));
+    let list = answer.json();
+    let is_empty = list["artifacts"].as_array().is_some_and(Vec::is_empty);
+    answer.expect(if is_empty { 404 } else { 200 });
+    list
 }
 
-fn names(list: &Value) -> Vec<&str> {
+pub(crate) fn names(list: &Value) -> Vec<&str> {
     let all = list["artifacts"].as_array().unwrap();
     all.iter().map(|artifact| artifact["name"].as_str().unwrap()).collect()
 }
@@ -56,7 +66,8 @@ for_each_store! {
         let scheduler = Scheduler::start(store);
         let job = claimed(&scheduler);
         let id = &job.0;
-        assert_eq!(list(&scheduler, id)["artifacts"], json!([]));
+        let none = list(&scheduler, id);
+        assert_eq!((&none["artifacts"], &none["error"]), (&json!([]), &json!("no artifacts for this job")));
         let kept = put(&scheduler, &job, "out%2Fa%20b.csv", b"x,y\n").expect(200).json();
         assert_eq!(kept["size"], 4);
         put(&scheduler, &job, "empty", b"").expect(200);
@@ -66,6 +77,11 @@ for_each_store! {
         let csv = &all["artifacts"][1];
         assert_eq!((&csv["size"], &csv["content_type"]), (&json!(4), &json!("text/csv; charset=utf-8")));
         assert_eq!(csv["sha256"], kept["sha256"]);
+        // As clients know it that count on one artifact for each job.
+        assert!(all["object_key"].as_str().is_some_and(|key| key.starts_with("artifacts/")), "{all}");
+        assert_eq!(all["expires_in"], "1h");
+        let url = all["download_url"].as_str().unwrap();
+        assert_eq!(scheduler.http().get(&url[url.find("/artifact-links/").unwrap()..]).expect(200).text(), "");
         let read = scheduler.http().get(&format!("/jobs/{id}/artifacts/out%2Fa%20b.csv"));
         read.expect(200);
         assert_eq!(read.text(), "x,y\n");
@@ -159,6 +175,21 @@ for_each_store! {
         until("the link expires", BOUND, || scheduler.http().get(path).status == 403);
         let long = scheduler.http().post(&format!("/jobs/{}/artifacts/dir%2Fa.txt/url?expires=30d", job.0), "");
         assert_eq!(long.status, 400);
+    }
+
+    fn old_artifacts_go_while_their_jobs_stay(store) {
+        let settings = Settings::default().set("artifact-retention", "1s").set("retention-interval", "50ms");
+        let scheduler = Scheduler::start_with(store, settings);
+        let job = claimed(&scheduler);
+        put(&scheduler, &job, "a", b"12345678").expect(200);
+        let target = format!("/jobs/{}/artifacts/a", job.0);
+        until("the artifact is removed", BOUND, || scheduler.http().get(&target).status == 410);
+        assert!(scheduler.http().get(&target).text().contains("--artifact-retention"));
+        let all = list(&scheduler, &job.0);
+        assert_eq!((&all["bytes"], &all["files"], &all["missing"]), (&json!(0), &json!(0), &json!(0)));
+        assert!(all["artifacts"][0]["removed_at"].is_string(), "{all}");
+        assert_eq!(all["download_url"], Value::Null);
+        scheduler.report_under(job.1, &job.0, "done").expect_empty();
     }
 
     fn what_nothing_names_is_swept_and_bytes_that_are_gone_are_told(store) {

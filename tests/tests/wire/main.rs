@@ -11,6 +11,7 @@ mod access;
 mod accounts;
 mod additions;
 mod arrays;
+mod artifact_transfers;
 mod artifacts;
 mod bad_input;
 mod batch;

@@ -84,6 +84,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET /jobs/{id}/artifacts/{name}", "read job", ""),
     ("POST /jobs/{id}/artifacts/{name}/url", "read job", ""),
     ("PUT /jobs/{id}/artifacts/{name}", "save", "x"),
+    ("POST /jobs/{id}/artifact-uploads", "save", "{\"x\":1}"),
+    ("POST /jobs/{id}/artifact-uploads/complete", "save", "{\"x\":1}"),
     // The right to follow a link is in the link, and this is none.
     ("GET /artifact-links/{token}/{file}", "link", ""),
     ("GET /uploads/limits", "submit", ""),

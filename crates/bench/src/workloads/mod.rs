@@ -3,6 +3,7 @@
 
 mod accounts;
 mod array;
+mod artifacts;
 mod cost;
 mod gang;
 mod graph;
@@ -59,5 +60,6 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::R => reads::under_load(setting),
         Workload::S => store::verbs(setting),
         Workload::T => gang::start_and_restart(setting),
+        Workload::V => artifacts::there_and_back(setting),
     }
 }

@@ -10,6 +10,7 @@ use rusty_s3::{Credentials, S3Action, UrlStyle};
 
 use super::answers::{self, Uploads};
 use super::wire::{Answer, Call, Wire};
+use crate::direct::SentPart;
 use crate::error::BlobError;
 use crate::key::BlobKey;
 use crate::settings::{InvalidBlobSettings, LEAST_PART, S3Settings};
@@ -28,6 +29,8 @@ const PAGE: usize = 1000;
 pub(crate) struct Bucket {
     pub(super) wire: Wire,
     pub(super) inner: rusty_s3::Bucket,
+    /// The same bucket under the name that clients and workers reach it by; its links are only handed out.
+    pub(super) shown: rusty_s3::Bucket,
     pub(super) credentials: Credentials,
     /// With a slash behind it, or empty.
     prefix: String,
@@ -38,12 +41,16 @@ impl Bucket {
     pub(crate) fn open(name: &str, prefix: &str, settings: &S3Settings) -> Result<Self, BlobError> {
         let amazon = || format!("https://s3.{}.amazonaws.com", settings.region);
         let url = settings.endpoint.clone().unwrap_or_else(amazon);
-        let invalid = |reason: String| InvalidBlobSettings::Endpoint { url: url.clone(), reason };
-        let endpoint = url.parse().map_err(|error| invalid(format!("{error}")))?;
         let by_path = settings.path_style.unwrap_or(settings.endpoint.is_some() || name.contains('.'));
         let style = if by_path { UrlStyle::Path } else { UrlStyle::VirtualHost };
-        let inner = rusty_s3::Bucket::new(endpoint, style, name.to_owned(), settings.region.clone());
-        let inner = inner.map_err(|error| invalid(error.to_string()))?;
+        let named = |url: &str| {
+            let invalid = |reason: String| InvalidBlobSettings::Endpoint { url: url.to_owned(), reason };
+            let endpoint = url.parse().map_err(|error| invalid(format!("{error}")))?;
+            let bucket = rusty_s3::Bucket::new(endpoint, style, name.to_owned(), settings.region.clone());
+            bucket.map_err(|error| invalid(error.to_string()))
+        };
+        let inner = named(&url)?;
+        let shown = settings.public_endpoint.as_deref().map_or_else(|| Ok(inner.clone()), named)?;
         let said = &settings.credentials;
         let credentials = match &said.session_token {
             Some(token) => Credentials::new_with_token(&said.access_key, &said.secret_key, token),
@@ -52,6 +59,7 @@ impl Bucket {
         Ok(Self {
             wire: Wire::new(&settings.trust, url, name.to_owned())?,
             inner,
+            shown,
             credentials,
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
             part_size: settings.part_size.max(LEAST_PART),
@@ -140,7 +148,7 @@ impl Bucket {
 
     pub(crate) fn presigned_get(&self, key: &BlobKey, link: &Presigned) -> String {
         let name = self.name(key);
-        let mut get = self.inner.get_object(Some(&self.credentials), &name);
+        let mut get = self.shown.get_object(Some(&self.credentials), &name);
         if let Some(content_type) = &link.content_type {
             get.query_mut().insert("response-content-type", content_type.as_str());
         }
@@ -148,23 +156,6 @@ impl Bucket {
             get.query_mut().insert("response-content-disposition", disposition.as_str());
         }
         get.sign(within_bounds(link.expires)).into()
-    }
-
-    pub(crate) fn presigned_put(&self, key: &BlobKey, expires: Duration) -> String {
-        let name = self.name(key);
-        self.inner.put_object(Some(&self.credentials), &name).sign(within_bounds(expires)).into()
-    }
-
-    pub(crate) fn presigned_part(
-        &self,
-        key: &BlobKey,
-        upload: &str,
-        number: u16,
-        expires: Duration,
-    ) -> String {
-        let name = self.name(key);
-        let part = self.inner.upload_part(Some(&self.credentials), &name, number, upload);
-        part.sign(within_bounds(expires)).into()
     }
 
     /// Bytes of each part but the last; `None` for what is sent whole.
@@ -188,30 +179,35 @@ impl Bucket {
         read.map(|read| read.upload_id().to_owned()).map_err(|error| unreadable(OPERATION, error))
     }
 
+    /// Makes the object of its parts. Repeating a completion that went well goes well when the object has this size.
     pub(crate) async fn complete_upload(
         &self,
         key: &BlobKey,
         upload: &str,
-        etags: &[String],
+        parts: &[SentPart],
         size: u64,
     ) -> Result<(), BlobError> {
         const OPERATION: &str = "complete an upload";
         let name = self.name(key);
-        let action = || {
-            let etags = etags.iter().map(String::as_str);
-            self.inner.complete_multipart_upload(Some(&self.credentials), &name, upload, etags)
+        let url = || {
+            let none = std::iter::empty::<&str>();
+            let action = self.inner.complete_multipart_upload(Some(&self.credentials), &name, upload, none);
+            action.sign(AT_ONCE).into()
         };
-        let url = || action().sign(AT_ONCE).into();
-        let body = Bytes::from(action().body());
+        let body = Bytes::from(completion(parts));
         let call = Call { operation: OPERATION, method: Method::POST, url: &url, headers: Vec::new(), body };
-        let answer = self.wire.ask(&call).await?;
+        let answer = self.wire.ask(&call).await;
         // A refusal can come with a status of success, once the work took long.
-        let good = answer.status.is_success() && answers::refusal(&answer.text()).is_none();
-        if good && CompleteMultipartUploadResponse::parse(&answer.text()).is_err() {
-            return Err(BlobError::Unreadable { operation: OPERATION, reason: "no result".to_owned() });
+        if let Ok(answer) = &answer
+            && answer.status.is_success()
+            && answers::refusal(&answer.text()).is_none()
+        {
+            let read = CompleteMultipartUploadResponse::parse(&answer.text());
+            return read.map(drop).map_err(|_| unreadable(OPERATION, "no result"));
         }
         // One that is repeated finds no upload any more, and the object.
-        if good || self.size(key).await? == Some(size) {
+        let answer = answer?;
+        if self.size(key).await? == Some(size) {
             return Ok(());
         }
         Err(self.wire.refused(OPERATION, &answer))
@@ -233,7 +229,7 @@ impl Bucket {
         let mut marker: Option<(String, String)> = None;
         let mut swept = 0;
         loop {
-            let page = self.uploads(marker.as_ref()).await?;
+            let page = self.uploads(&self.prefix, marker.as_ref()).await?;
             for upload in &page.begun {
                 let begun = upload.initiated.as_deref().and_then(time);
                 if begun.is_some_and(|begun| begun < before) && upload.key.starts_with(&self.prefix) {
@@ -248,7 +244,11 @@ impl Bucket {
         }
     }
 
-    async fn uploads(&self, after: Option<&(String, String)>) -> Result<Uploads, BlobError> {
+    pub(super) async fn uploads(
+        &self,
+        prefix: &str,
+        after: Option<&(String, String)>,
+    ) -> Result<Uploads, BlobError> {
         const OPERATION: &str = "list uploads";
         let url = || {
             // Sorted by name, as the signature needs them.
@@ -256,8 +256,8 @@ impl Bucket {
             if let Some((key, _)) = after {
                 query.push(("key-marker", key.as_str()));
             }
-            if !self.prefix.is_empty() {
-                query.push(("prefix", self.prefix.as_str()));
+            if !prefix.is_empty() {
+                query.push(("prefix", prefix));
             }
             if let Some((_, upload)) = after {
                 query.push(("upload-id-marker", upload.as_str()));
@@ -285,11 +285,27 @@ impl Bucket {
     }
 }
 
-fn unreadable(operation: &'static str, error: impl std::fmt::Display) -> BlobError {
+/// What S3 reads of the parts of an object.
+fn completion(parts: &[SentPart]) -> String {
+    use std::fmt::Write as _;
+    let mut body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
+    for (part, number) in parts.iter().zip(1_u32..) {
+        let etag = part.etag.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        // Writing to a String cannot fail.
+        let _ = write!(body, "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>");
+        if let Some(sha256) = &part.sha256 {
+            let _ = write!(body, "<ChecksumSHA256>{}</ChecksumSHA256>", sha256.base64());
+        }
+        body.push_str("</Part>");
+    }
+    body + "</CompleteMultipartUpload>"
+}
+
+pub(super) fn unreadable(operation: &'static str, error: impl std::fmt::Display) -> BlobError {
     BlobError::Unreadable { operation, reason: error.to_string() }
 }
 
-fn within_bounds(expires: Duration) -> Duration {
+pub(super) fn within_bounds(expires: Duration) -> Duration {
     expires.clamp(Duration::from_secs(1), LONGEST)
 }
 

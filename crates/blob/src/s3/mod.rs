@@ -5,6 +5,8 @@
 
 mod answers;
 mod bucket;
+mod direct;
+mod paced;
 mod put;
 mod reading;
 mod wire;

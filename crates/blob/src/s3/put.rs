@@ -12,6 +12,7 @@ use rusty_s3::S3Action as _;
 use super::bucket::{AT_ONCE, Bucket, MOST_PARTS};
 use super::wire::Call;
 use crate::digest::Tally;
+use crate::direct::SentPart;
 use crate::error::BlobError;
 use crate::key::BlobKey;
 use crate::store::{Content, Expected, Stored};
@@ -94,7 +95,7 @@ impl Bucket {
         mut parts: Parts<'_>,
     ) -> Result<Stored, BlobError> {
         let mut under_way = FuturesOrdered::new();
-        let mut etags = Vec::new();
+        let mut sent = Vec::new();
         let mut next = first;
         let mut number = 0;
         while !next.is_empty() {
@@ -105,21 +106,26 @@ impl Bucket {
             number += 1;
             under_way.push_back(self.put_part(upload, number, next));
             if under_way.len() >= AHEAD {
-                etags.extend(under_way.next().await.transpose()?);
+                sent.extend(under_way.next().await.transpose()?);
             }
-            next = collect_meanwhile(&mut parts, &mut under_way, &mut etags).await?;
+            next = collect_meanwhile(&mut parts, &mut under_way, &mut sent).await?;
         }
-        while let Some(etag) = under_way.next().await {
-            etags.push(etag?);
+        while let Some(part) = under_way.next().await {
+            sent.push(part?);
         }
         let expected = parts.expected;
         let (size, sha256) = parts.tally.finish();
         expected.check(size, sha256)?;
-        self.complete_upload(upload.key, &upload.id, &etags, size).await?;
+        self.complete_upload(upload.key, &upload.id, &sent, size).await?;
         Ok(Stored { size, sha256 })
     }
 
-    async fn put_part(&self, upload: &Abandoned<'_>, number: u16, body: Bytes) -> Result<String, BlobError> {
+    async fn put_part(
+        &self,
+        upload: &Abandoned<'_>,
+        number: u16,
+        body: Bytes,
+    ) -> Result<SentPart, BlobError> {
         const OPERATION: &str = "keep a part of an object";
         let name = self.name(upload.key);
         let credentials = Some(&self.credentials);
@@ -127,7 +133,8 @@ impl Bucket {
         let call = Call { operation: OPERATION, method: Method::PUT, url: &url, headers: Vec::new(), body };
         let answer = self.wire.ask(&call).await?;
         let answer = self.good(OPERATION, answer)?;
-        etag(&answer.headers)
+        let etag = etag(&answer.headers);
+        etag.map(|etag| SentPart { etag, sha256: None })
             .ok_or_else(|| BlobError::Unreadable { operation: OPERATION, reason: "no ETag".to_owned() })
     }
 }
@@ -136,10 +143,10 @@ impl Bucket {
 async fn collect_meanwhile<F>(
     parts: &mut Parts<'_>,
     under_way: &mut FuturesOrdered<F>,
-    etags: &mut Vec<String>,
+    sent: &mut Vec<SentPart>,
 ) -> Result<Bytes, BlobError>
 where
-    F: Future<Output = Result<String, BlobError>>,
+    F: Future<Output = Result<SentPart, BlobError>>,
 {
     let next = parts.next();
     tokio::pin!(next);
@@ -147,7 +154,7 @@ where
         tokio::select! {
             // Those under way are asked first: a source that always has more must not keep them from being sent.
             biased;
-            Some(etag) = under_way.next() => etags.push(etag?),
+            Some(part) = under_way.next() => sent.push(part?),
             part = &mut next => return part,
         }
     }

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use rusty_s3::S3Action as _;
 
 use super::bucket::{AT_ONCE, Bucket};
-use super::wire::Call;
+use super::wire::{Call, SILENCE};
 use crate::error::BlobError;
 use crate::key::BlobKey;
 use crate::store::{ByteRange, Reader};
@@ -90,7 +90,8 @@ impl Bucket {
 impl Open {
     async fn next(&mut self) -> Result<Option<Bytes>, BlobError> {
         while self.at < self.end {
-            match self.body.frame().await {
+            let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
+            match frame.unwrap_or_else(|_| None) {
                 Some(Ok(frame)) => {
                     let Ok(mut data) = frame.into_data() else { continue };
                     data.truncate(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));

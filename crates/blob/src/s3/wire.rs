@@ -1,6 +1,7 @@
 //! Requests to S3: sent, bounded in time, repeated with back-off where that can help.
 //!
-//! Guarantee: what is repeated is safe to repeat, since every request names what it writes.
+//! Guarantees: what is repeated is safe to repeat, since every request names what it writes; a transfer is given up when
+//! nothing moves, however long it takes as a whole.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,28 +9,30 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use muster_tls::Trust;
+use tokio::time::Instant;
 
 use super::answers;
+use super::paced::{PacedBody, Progress};
 use crate::error::BlobError;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(20);
-/// How long an answer may take to begin, beside the time for what is sent.
-const ANSWER: Duration = Duration::from_secs(30);
-/// The slowest line that is borne, in bytes a second.
-const SLOWEST: u64 = 64 * 1024;
+/// How long nothing may move: no byte taken of what is sent, no answer, no further byte of an answer.
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 /// Bytes of an answer that is not an object.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// How often something is tried, and how long after the first time it is tried again.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// After this time nothing is tried once more: a server that hangs is left to callers, who know how long they can wait.
+const ENOUGH: Duration = Duration::from_secs(10);
 
 /// One request, signed for each try anew.
 pub(super) struct Call<'a> {
@@ -57,7 +60,7 @@ impl Answer {
 
 #[derive(Debug)]
 pub(super) struct Wire {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, PacedBody>,
     endpoint: String,
     bucket: String,
 }
@@ -80,11 +83,11 @@ impl Wire {
     /// Sends, reads the whole answer, and repeats both where that can help. An answer may be a refusal of the object's
     /// being, which is for the caller to judge: 404 and 412 come back as answers.
     pub(super) async fn ask(&self, call: &Call<'_>) -> Result<Answer, BlobError> {
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, began) = (FIRST_PAUSE, Instant::now());
         for attempt in 1.. {
             let outcome = self.once(call).await;
             let passing = outcome.as_ref().is_err_and(BlobError::is_passing);
-            if !passing || attempt == TRIES {
+            if !passing || attempt == TRIES || began.elapsed() > ENOUGH {
                 return outcome;
             }
             tokio::time::sleep(jitter(pause)).await;
@@ -95,11 +98,11 @@ impl Wire {
 
     /// Sends and returns with the head of the answer, for objects, whose bodies are passed on.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Incoming>, BlobError> {
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, began) = (FIRST_PAUSE, Instant::now());
         for attempt in 1.. {
             let outcome = self.send_good(call).await;
             let passing = outcome.as_ref().is_err_and(BlobError::is_passing);
-            if !passing || attempt == TRIES {
+            if !passing || attempt == TRIES || began.elapsed() > ENOUGH {
                 return outcome;
             }
             tokio::time::sleep(jitter(pause)).await;
@@ -111,10 +114,7 @@ impl Wire {
     async fn once(&self, call: &Call<'_>) -> Result<Answer, BlobError> {
         let response = self.send(call).await?;
         let (head, body) = response.into_parts();
-        let read = tokio::time::timeout(ANSWER, read(body)).await;
-        let read =
-            read.unwrap_or_else(|_| Err(format!("the answer did not end within {} s", ANSWER.as_secs())));
-        let body = read.map_err(|reason| self.unreachable(call.operation, reason))?;
+        let body = read(body).await.map_err(|reason| self.unreachable(call.operation, reason))?;
         let answer = Answer { status: head.status, headers: head.headers, body };
         if answer.status.is_success() || answer.status == StatusCode::NOT_FOUND {
             return Ok(answer);
@@ -135,15 +135,12 @@ impl Wire {
     }
 
     async fn send(&self, call: &Call<'_>) -> Result<Response<Incoming>, BlobError> {
-        let request = request(call).map_err(|reason| self.unreachable(call.operation, reason))?;
-        let patience = ANSWER + Duration::from_secs(call.body.len() as u64 / SLOWEST);
-        match tokio::time::timeout(patience, self.client.request(request)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(self.unreachable(call.operation, spelled(&error))),
-            Err(_) => {
-                let reason = format!("no answer within {} s", patience.as_secs());
-                Err(self.unreachable(call.operation, reason))
-            }
+        let progress = Progress::default();
+        let request = request(call, &progress).map_err(|reason| self.unreachable(call.operation, reason))?;
+        match progress.watch(self.client.request(request), SILENCE).await {
+            Some(Ok(response)) => Ok(response),
+            Some(Err(error)) => Err(self.unreachable(call.operation, spelled(&error))),
+            None => Err(self.unreachable(call.operation, silent())),
         }
     }
 
@@ -171,7 +168,12 @@ fn jitter(pause: Duration) -> Duration {
     pause.mul_f64(rand::random_range(0.5..1.0))
 }
 
-fn request(call: &Call<'_>) -> Result<Request<Full<Bytes>>, String> {
+/// What is said of a server that does not move.
+pub(super) fn silent() -> String {
+    format!("nothing moved for {} s", SILENCE.as_secs())
+}
+
+fn request(call: &Call<'_>, progress: &Progress) -> Result<Request<PacedBody>, String> {
     let mut builder = Request::builder()
         .method(call.method.clone())
         .uri((call.url)())
@@ -184,12 +186,13 @@ fn request(call: &Call<'_>) -> Result<Request<Full<Bytes>>, String> {
         builder = builder.header(name, value);
     }
     // What could not be sent is not repeated: the signature is in it.
-    builder.body(Full::new(call.body.clone())).map_err(|_| "the request cannot be written".to_owned())
+    let body = PacedBody::new(call.body.clone(), progress.clone());
+    builder.body(body).map_err(|_| "the request cannot be written".to_owned())
 }
 
 async fn read(mut body: Incoming) -> Result<Bytes, String> {
     let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| silent())? {
         let frame = frame.map_err(|error| error.to_string())?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > MOST_BYTES {

@@ -134,6 +134,9 @@ pub(crate) struct JobArgs {
     /// --image]
     #[arg(long, short = 'C', value_name = "DIR")]
     pub(crate) workdir: Option<String>,
+    /// Keep the files of the working directory that match as artifacts, such as 'out/*.pt' or 'logs/**'; can be repeated
+    #[arg(long = "artifact", value_name = "PATTERN", help_heading = "Output")]
+    pub(crate) artifacts: Vec<String>,
     /// Write standard output to this file as well, and standard error unless --error is given: %j job, %A array, %a index, %x name, %u user, %t rank, %N host, %4a with zeros
     #[arg(long, short = 'o', value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,

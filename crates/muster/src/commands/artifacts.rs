@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use muster_client::{ArtifactQuery, Client};
+use muster_client::{ArtifactQuery, BlobClient, Client};
 use muster_protocol::{Artifact, ArtifactList};
 use sha2::{Digest as _, Sha256};
 
@@ -28,7 +28,8 @@ pub(crate) async fn run(args: &ArtifactArgs, settings: &Settings) -> anyhow::Res
         ArtifactAction::Ls { job, attempt } => list(&client, job, *attempt, settings).await,
         ArtifactAction::Get { job, names, output, attempt } => {
             let id = resolve(&client, job).await?;
-            let wanted = Wanted { client: &client, id: &id, attempt: *attempt };
+            let blobs = BlobClient::new(&settings.trust)?;
+            let wanted = Wanted { client: &client, blobs, id: &id, attempt: *attempt };
             wanted.get(names, output, settings).await
         }
         ArtifactAction::Url { job, name, expires, attempt } => {
@@ -89,6 +90,7 @@ async fn list(client: &Client, job: &str, attempt: Option<u32>, settings: &Setti
 /// Artifacts of one job that are to be downloaded.
 struct Wanted<'a> {
     client: &'a Client,
+    blobs: BlobClient,
     id: &'a str,
     attempt: Option<u32>,
 }
@@ -104,11 +106,21 @@ impl Wanted<'_> {
             })?);
         }
         if names.is_empty() {
-            chosen = list.artifacts.iter().filter(|artifact| artifact.missing.is_none()).collect();
+            chosen = list
+                .artifacts
+                .iter()
+                .filter(|artifact| artifact.missing.is_none() && artifact.removed_at.is_none())
+                .collect();
         }
         if let Some((artifact, why)) = chosen.iter().find_map(|found| Some((found, found.missing.as_ref()?)))
         {
             bail!("{} was not kept: {why}", artifact.name);
+        }
+        if let Some(gone) = chosen.iter().find(|artifact| artifact.removed_at.is_some()) {
+            bail!(
+                "{} was removed: the scheduler keeps artifacts for a time only (--artifact-retention)",
+                gone.name
+            );
         }
         if output == Path::new("-") {
             let [only] = chosen.as_slice() else {
@@ -182,7 +194,8 @@ impl Wanted<'_> {
         let mut at = offset;
         let mut patience = Patience::default();
         while at < size {
-            match self.client.artifact(self.id, &artifact.name, attempt, at).await {
+            let named = (self.id, artifact.name.as_str());
+            match self.client.artifact_from_store(&self.blobs, named, attempt, at).await {
                 Ok(None) => break,
                 Ok(Some(mut reader)) => loop {
                     match reader.next().await {

@@ -18,6 +18,9 @@ pub(crate) fn artifacts(all: &[Artifact], now: Timestamp, screen: Screen) -> Str
     ];
     let row = |artifact: &Artifact| -> Vec<Content> {
         let kind = match &artifact.missing {
+            None if artifact.removed_at.is_some() => {
+                ("removed (--artifact-retention)".to_owned(), Some(Color::DarkYellow))
+            }
             Some(why) => (format!("not kept: {}", printable(why)), Some(Color::DarkYellow)),
             None => (printable(artifact.content_type.as_deref().unwrap_or("-")), None),
         };

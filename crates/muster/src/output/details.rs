@@ -36,6 +36,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("upload", job.upload.as_deref().map(upload).unwrap_or_default());
     add("stdin", job.stdin_upload.as_deref().map(upload).unwrap_or_default());
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
+    add("artifacts", printable(&job.artifacts.join(" ")));
     add("stdout", job.stdout_path.as_deref().map(printable).unwrap_or_default());
     add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());

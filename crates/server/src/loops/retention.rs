@@ -1,5 +1,5 @@
-//! Retention: archives and removes finished jobs and their output when they are older than the configured time, and old lines
-//! of the audit log.
+//! Retention: archives and removes finished jobs and their output when they are older than the configured time, and old
+//! artifacts and lines of the audit log.
 //!
 //! Guarantees: a pass goes in small transactions and rests after each as long as it took, so that it never has
 //! more than half of the store's time; with an archive, a job is on disk there before it goes here.
@@ -7,12 +7,15 @@
 use std::time::Duration;
 
 use muster_domain::{Actor, JobId, LeaderTerm, Role, Span, Timestamp};
-use muster_store::{AccountCommand, AccountOutcome, AccountVerb, Command, Outcome, Removal, StoreExt, Sweep};
+use muster_store::{
+    AccountCommand, AccountOutcome, AccountVerb, Command, ExpireArtifacts, Outcome, Removal, StoreExt, Sweep,
+};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use crate::app::App;
 use crate::archive::Archive;
+use crate::artifacts;
 use crate::error::ApiError;
 
 /// Jobs in one transaction; other requests come in between.
@@ -24,7 +27,8 @@ const DIRECTORIES: usize = 10_000;
 
 /// Whether anything is ever removed.
 pub(crate) fn is_on(app: &App) -> bool {
-    app.config.retention.is_some() || app.config.audit_retention.is_some()
+    let config = &app.config;
+    config.retention.is_some() || config.audit_retention.is_some() || config.blobs.retention.is_some()
 }
 
 /// Runs until `stop` resolves; returns at once when everything is kept for ever.
@@ -64,9 +68,26 @@ async fn pass(app: &App, leader: LeaderTerm) -> Result<(), ApiError> {
     if let Some(age) = app.config.audit_retention {
         forget_audit(app, app.config.clock.now() - Span::from(age)).await?;
     }
+    if let Some(age) = app.config.blobs.retention {
+        expire_artifacts(app, app.config.clock.now() - Span::from(age)).await?;
+    }
     match app.config.retention {
         Some(age) => remove_old(app, leader, age).await,
         None => Ok(()),
+    }
+}
+
+/// Removes the bytes of artifacts that were kept before a time. What a crash leaves of them is swept, since nothing names it.
+async fn expire_artifacts(app: &App, before: Timestamp) -> Result<(), ApiError> {
+    loop {
+        let command = Command::ExpireArtifacts(ExpireArtifacts { before, limit: STEP });
+        let Outcome::ArtifactsExpired { blobs } = app.batcher.submit_one(command).await? else {
+            return Err(ApiError::internal());
+        };
+        artifacts::remove(app, &blobs).await;
+        if blobs.len() < STEP || *app.closing.borrow() {
+            return Ok(());
+        }
     }
 }
 

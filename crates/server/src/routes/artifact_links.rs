@@ -57,12 +57,22 @@ pub(crate) async fn make_link(
 ) -> Result<Response, ApiError> {
     let expires = expiry(&call)?;
     let artifact = find(&app, id, &name, &call).await?;
+    let url = link(&app, &artifact, expires, &call).await?;
     let expires_at = app.config.clock.now() + Span::from(expires);
-    let url = match presigned(&app, &artifact, expires) {
-        Some(url) => url,
-        None => own(&app, &artifact, expires_at, &call).await?,
-    };
     json(StatusCode::OK, &ArtifactUrl { url, expires_at: timestamp(expires_at) })
+}
+
+/// A link to S3, or to the schedulers where the blob store is a directory.
+pub(super) async fn link(
+    app: &App,
+    artifact: &Artifact,
+    expires: Duration,
+    call: &Call,
+) -> Result<String, ApiError> {
+    match presigned(app, artifact, expires) {
+        Some(url) => Ok(url),
+        None => own(app, artifact, app.config.clock.now() + Span::from(expires), call).await,
+    }
 }
 
 fn expiry(call: &Call) -> Result<Duration, ApiError> {

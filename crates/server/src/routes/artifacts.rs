@@ -22,8 +22,12 @@ use crate::extract::{Call, JobPath, empty, json};
 use crate::logs::{Asked, ask};
 use crate::tokens;
 
+use super::artifact_links;
+
 /// How long a link lives that an answer redirects to.
 const REDIRECT: std::time::Duration = std::time::Duration::from_secs(900);
+/// How long the link lives that stands in a list.
+const LISTED: std::time::Duration = std::time::Duration::from_secs(3600);
 /// Bytes of a note why a file is missing.
 const NOTE_BYTES: usize = 512;
 
@@ -60,7 +64,11 @@ pub(super) async fn run(app: &App, job: JobId, call: &Call) -> Result<Option<Art
         ("after" = Option<String>, Query, description = "`next` of the page before"),
         ("limit" = Option<usize>, Query, description = "1000 at the most"),
     ),
-    responses((status = 200, description = "Its artifacts by name", body = wire::ArtifactList))
+    responses(
+        (status = 200, description = "Its artifacts by name", body = wire::ArtifactList),
+        (status = 404, description = "There is no such job, or it has no artifacts; then with an empty list",
+         body = wire::ArtifactList),
+    )
 )]
 pub(crate) async fn list_artifacts(
     State(app): State<Shared>,
@@ -84,14 +92,23 @@ pub(crate) async fn list_artifacts(
             bytes: 0,
             missing: 0,
             next: None,
+            object_key: None,
+            download_url: None,
+            expires_in: None,
         };
-        return json(StatusCode::OK, &none);
+        return none_of(&none);
     };
     let after = call.params.filled("after").map(str::to_owned);
     let filter = ArtifactFilter { after, limit: limit + 1, ..ArtifactFilter::of(id, run.lease) };
     let mut found = app.store.artifacts(filter).await?;
     let more = found.len() > limit;
     found.truncate(limit);
+    let first = found.iter().find(|artifact| artifact.blob().is_some());
+    let download_url = match first {
+        Some(first) => Some(artifact_links::link(&app, first, LISTED, &call).await?),
+        None => None,
+    };
+    let object_key = first.and_then(Artifact::blob).map(str::to_owned);
     let list = wire::ArtifactList {
         next: found.last().filter(|_| more).map(|last| last.name.clone()),
         artifacts: found.into_iter().map(shown).collect(),
@@ -100,8 +117,22 @@ pub(crate) async fn list_artifacts(
         files: run.files,
         bytes: run.bytes,
         missing: run.missing,
+        object_key,
+        expires_in: download_url.is_some().then(|| "1h".to_owned()),
+        download_url,
     };
     json(StatusCode::OK, &list)
+}
+
+/// A job without artifacts, as clients of one artifact for each job and clients of many read it.
+fn none_of(list: &wire::ArtifactList) -> Result<Response, ApiError> {
+    #[derive(serde::Serialize)]
+    struct None<'a> {
+        error: &'static str,
+        #[serde(flatten)]
+        list: &'a wire::ArtifactList,
+    }
+    json(StatusCode::NOT_FOUND, &None { error: "no artifacts for this job", list })
 }
 
 fn shown(artifact: Artifact) -> wire::Artifact {
@@ -115,6 +146,7 @@ fn shown(artifact: Artifact) -> wire::Artifact {
             content_type: Some(content_type),
             at,
             missing: None,
+            removed_at: None,
         },
         ArtifactContent::Missing { why } => wire::Artifact {
             name,
@@ -124,6 +156,17 @@ fn shown(artifact: Artifact) -> wire::Artifact {
             content_type: None,
             at,
             missing: Some(why),
+            removed_at: None,
+        },
+        ArtifactContent::Removed { at: removed } => wire::Artifact {
+            name,
+            attempt,
+            size: None,
+            sha256: None,
+            content_type: None,
+            at,
+            missing: None,
+            removed_at: Some(timestamp(removed)),
         },
     }
 }
@@ -225,6 +268,10 @@ pub(super) async fn find(app: &App, job: JobId, name: &str, call: &Call) -> Resu
         ArtifactContent::Missing { why } => {
             let message = format!("the artifact could not be kept: {why}");
             Err(ApiError { message: message.into(), ..ApiError::artifact_not_found() })
+        }
+        ArtifactContent::Removed { at } => {
+            let message = format!("the artifact was removed at {} (--artifact-retention)", timestamp(*at));
+            Err(ApiError { message: message.into(), ..ApiError::artifact_gone() })
         }
     }
 }

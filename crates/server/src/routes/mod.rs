@@ -2,6 +2,7 @@
 
 mod arrays;
 mod artifact_links;
+mod artifact_uploads;
 mod artifacts;
 mod auth;
 mod batch;

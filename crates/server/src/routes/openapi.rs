@@ -22,9 +22,10 @@ use super::claim::ClaimAnswer;
 use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
-    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
-    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
-    reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users, webhooks, workers,
+    arrays, artifact_links, artifact_uploads, artifacts, auth, batch, bulk, cancel, checkpoint, claim,
+    control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc,
+    pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users,
+    webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -86,6 +87,8 @@ use super::{
         artifacts::list_artifacts,
         artifacts::get_artifact,
         artifacts::put_artifact,
+        artifact_uploads::offer_artifacts,
+        artifact_uploads::complete_artifacts,
         artifact_links::make_link,
         artifact_links::follow_link,
         cancel::cancel_job,

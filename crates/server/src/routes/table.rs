@@ -18,9 +18,10 @@ use crate::error::ApiError;
 
 use super::rows::{Routes, Verb};
 use super::{
-    arrays, artifact_links, artifacts, auth, batch, bulk, cancel, checkpoint, claim, control, credentials,
-    dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc, pipelines, queues,
-    reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users, webhooks, workers,
+    arrays, artifact_links, artifact_uploads, artifacts, auth, batch, bulk, cancel, checkpoint, claim,
+    control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc,
+    pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users,
+    webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -69,6 +70,8 @@ fn job_routes(routes: Routes) -> Routes {
         .get("/jobs/{id}/artifacts/{name}", ReadArtifacts, artifacts::get_artifact)
         .on(Verb::Put, "/jobs/{id}/artifacts/{name}", SaveArtifacts, artifacts::put_artifact)
         .post("/jobs/{id}/artifacts/{name}/url", ReadArtifacts, artifact_links::make_link)
+        .post("/jobs/{id}/artifact-uploads", SaveArtifacts, artifact_uploads::offer_artifacts)
+        .post("/jobs/{id}/artifact-uploads/complete", SaveArtifacts, artifact_uploads::complete_artifacts)
         .get("/artifact-links/{token}/{file}", FollowLink, artifact_links::follow_link)
         .get("/jobs/{id}/exec", OpenTerminal, terminals::exec)
         .get("/jobs/{id}/terminal", OpenTerminal, terminals::attach)

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use muster_blob::{Place, S3Credentials};
 use muster_domain::ArtifactBounds;
 
-use super::values::{SizeLimit, positive};
+use super::values::{Retention, SizeLimit, positive};
 use crate::config::BlobConfig;
 
 /// How URLs name a bucket.
@@ -17,6 +17,15 @@ pub enum UrlStyle {
     Path,
     /// In the name of the host.
     Host,
+}
+
+/// Whether workers send straight to S3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DirectUse {
+    /// Where it works.
+    Auto,
+    /// Everything goes through the schedulers.
+    Never,
 }
 
 /// Where large results lie, and how much of them is kept.
@@ -31,11 +40,26 @@ pub struct BlobArgs {
     pub blob_store: Option<Place>,
     #[arg(
         long,
-        help = "URL of S3 that clients reach too, such as http://s3.example:8333 [default: AWS]",
+        help = "URL of S3, such as http://s3.example:8333; workers and clients use it too unless --s3-public-endpoint names another [default: AWS]",
         value_name = "URL",
         env = "MUSTER_S3_ENDPOINT"
     )]
     pub s3_endpoint: Option<String>,
+    #[arg(
+        long,
+        help = "URL of the same S3 in links for workers and clients, where they reach it by another name than the scheduler [default: --s3-endpoint]",
+        value_name = "URL",
+        env = "MUSTER_S3_PUBLIC_ENDPOINT"
+    )]
+    pub s3_public_endpoint: Option<String>,
+    #[arg(
+        long,
+        help = "Whether workers send artifacts straight to S3 by signed links: auto where S3 checks their SHA-256 and the worker reaches it, or never",
+        value_name = "WHEN",
+        env = "MUSTER_BLOB_DIRECT",
+        default_value = "auto"
+    )]
+    pub blob_direct: DirectUse,
     /// Region of the bucket
     #[arg(long, value_name = "REGION", env = "MUSTER_S3_REGION", default_value = "us-east-1")]
     pub s3_region: String,
@@ -70,6 +94,9 @@ pub struct BlobArgs {
     /// Bytes of artifacts of all jobs of a queue, or off
     #[arg(long, value_name = "SIZE", env = "MUSTER_ARTIFACT_BYTES_PER_QUEUE", default_value = "off")]
     pub artifact_bytes_per_queue: SizeLimit,
+    /// How long artifacts are kept while their jobs are, counted from when they were handed in, or off
+    #[arg(long, value_name = "TIME", env = "MUSTER_ARTIFACT_RETENTION", default_value = "off")]
+    pub artifact_retention: Retention,
     /// Age at which an object of the blob store that no job names is removed; longer than any upload takes
     #[arg(long, value_name = "TIME", env = "MUSTER_BLOB_SWEEP_AFTER", default_value = "24h", value_parser = positive)]
     pub blob_sweep_after: Duration,
@@ -83,6 +110,8 @@ impl BlobArgs {
         BlobConfig {
             place: self.blob_store.clone(),
             endpoint: filled(&self.s3_endpoint),
+            public_endpoint: filled(&self.s3_public_endpoint),
+            direct: self.blob_direct == DirectUse::Auto,
             region: self.s3_region.clone(),
             path_style: self.s3_url_style.map(|style| style == UrlStyle::Path),
             // Read only where they are used, so that a scheduler without S3 is the same with and without them.
@@ -97,6 +126,7 @@ impl BlobArgs {
                 user: self.artifact_bytes_per_user.0,
                 queue: self.artifact_bytes_per_queue.0,
             },
+            retention: self.artifact_retention.0,
             sweep_after: self.blob_sweep_after,
             ..BlobConfig::default()
         }

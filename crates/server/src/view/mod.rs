@@ -78,6 +78,7 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         on_disconnect,
         secrets,
         private: spec.private,
+        artifacts: output.artifacts,
         stdout_path: output.stdout,
         stderr_path: output.stderr,
         open_mode: output.append.then_some(wire::OpenMode::Append),

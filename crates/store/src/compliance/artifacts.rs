@@ -6,7 +6,7 @@ use muster_domain::{
 };
 
 use super::stage::{Stage, needing};
-use crate::artifacts::{ArtifactFilter, ArtifactRun, KeepArtifacts};
+use crate::artifacts::{ArtifactFilter, ArtifactRun, ExpireArtifacts, KeepArtifacts};
 use crate::command::{Command, Outcome};
 use crate::store::StoreExt;
 
@@ -137,6 +137,29 @@ pub async fn bytes_count_for_their_queue(stage: &Stage) {
     let over =
         keep_within(stage, (jobs[0].id, jobs[0].lease), bounds, &[("b", kept("b", 3))]).await.unwrap_err();
     assert!(over.to_string().contains("queue ml has 8 bytes"), "{over}");
+}
+
+pub async fn old_artifacts_go_and_their_names_stay(stage: &Stage) {
+    stage.shell("x").await;
+    let job = stage.claim().await.unwrap();
+    keep(stage, &job, &[("a", kept("one", 5)), ("b", missing("x"))]).await.unwrap();
+    stage.advance(Span::from_secs(100));
+    keep(stage, &job, &[("c", kept("two", 7))]).await.unwrap();
+    let expire = |before, limit| Command::ExpireArtifacts(ExpireArtifacts { before, limit });
+    let cutoff = stage.now() - Span::from_secs(50);
+    let gone = stage.one(expire(cutoff, 10)).await.unwrap();
+    assert_eq!(gone, Outcome::ArtifactsExpired { blobs: vec!["one".to_owned()] });
+    assert_eq!(stage.one(expire(cutoff, 10)).await.unwrap(), Outcome::ArtifactsExpired { blobs: Vec::new() });
+    let left = stage.store.artifacts(ArtifactFilter::of(job.id, job.lease)).await.unwrap();
+    let contents: Vec<&ArtifactContent> = left.iter().map(|artifact| &artifact.content).collect();
+    assert_eq!(*contents[0], ArtifactContent::Removed { at: stage.now() });
+    assert_eq!((contents[1], contents[2]), (&missing("x"), &kept("two", 7)));
+    let run = stage.store.artifact_runs(job.id).await.unwrap()[0];
+    assert_eq!((run.files, run.bytes, run.missing), (1, 7, 1));
+    assert_eq!(stage.store.known_blobs(vec!["one".to_owned()]).await.unwrap(), Vec::<String>::new());
+    // The name can be used again.
+    keep(stage, &job, &[("a", kept("three", 2))]).await.unwrap();
+    assert_eq!(stage.store.artifact_runs(job.id).await.unwrap()[0].bytes, 9);
 }
 
 pub async fn artifacts_go_with_their_job(stage: &Stage) {

@@ -130,6 +130,7 @@ macro_rules! compliance_suite {
                 artifacts_are_listed_by_attempt_and_name, an_artifact_that_comes_again_replaces_the_first,
                 only_the_holder_of_the_lease_leaves_artifacts, artifacts_keep_within_their_bounds,
                 bytes_count_for_their_queue, artifacts_go_with_their_job,
+                old_artifacts_go_and_their_names_stay,
             }
             times {
                 not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,

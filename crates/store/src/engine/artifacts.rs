@@ -26,6 +26,14 @@ pub(super) async fn apply<T: Tx>(
         let answer = keep(work, command).await?;
         answers.put(position, answer);
     }
+    let expired = pick(commands, |command| match command {
+        Command::ExpireArtifacts(wanted) => Some(wanted),
+        _ => None,
+    });
+    for (position, wanted) in expired {
+        let blobs = work.tx.expire_artifacts(*wanted, work.now).await?;
+        answers.put(position, Ok(Outcome::ArtifactsExpired { blobs }));
+    }
     Ok(())
 }
 

@@ -46,10 +46,9 @@ pub(crate) async fn apply<T: Tx>(
             Command::Preempt { job, message } => preempt(work, *job, message.clone()),
             // Answered by `answer_cancels`, when it is known what went down with it.
             Command::Cancel { job, message } => {
-                match work.trigger(*job, &Trigger::Cancel { message: message.clone() }) {
-                    Ok(_) => continue,
-                    Err(rejection) => Err(rejection),
-                }
+                let cancel = Trigger::Cancel { message: message.clone() };
+                let Err(rejection) = work.trigger(*job, &cancel) else { continue };
+                Err(rejection)
             }
             Command::PutPart(part) => put_part(work, part).await?,
             Command::NoteInstance(instance) => note_instance(work, instance).await?,
@@ -70,6 +69,7 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Webhook(_)
             | Command::Secrets(_)
             | Command::KeepArtifacts(_)
+            | Command::ExpireArtifacts(_)
             | Command::Uploads(_)
             | Command::Account(_)
             | Command::Remove(_)

@@ -18,9 +18,8 @@ pub(crate) async fn lock_in_order<T: Tx>(
 ) -> Result<(), StoreError> {
     // Some jobs are locked alone, even where they belong to a gang.
     let (mut ids, mut alone) = (BTreeSet::<JobId>::new(), BTreeSet::<JobId>::new());
-    let mut gangs: Vec<GangId> = Vec::new();
     // Jobs that may end well release their dependants; those that may end badly take all below with them.
-    let (mut shallow, mut deep) = (Vec::new(), Vec::new());
+    let (mut shallow, mut deep, mut gangs) = (Vec::new(), Vec::new(), Vec::<GangId>::new());
     for command in commands {
         match command {
             Command::Report(report) => {
@@ -58,6 +57,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Introduce { .. }
             | Command::WorkerHeartbeat { .. }
             | Command::PutQueue(_)
+            | Command::ExpireArtifacts(_)
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Secrets(_)

@@ -1,9 +1,9 @@
 //! Artifacts in memory.
 
-use muster_domain::{Artifact, ArtifactContent, JobId};
+use muster_domain::{Artifact, ArtifactContent, JobId, Timestamp};
 
 use super::data::Data;
-use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf};
+use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts};
 
 /// An artifact, and whom its bytes count for.
 #[derive(Debug, Clone)]
@@ -47,10 +47,26 @@ impl Data {
                     run.bytes += size;
                 }
                 ArtifactContent::Missing { .. } => run.missing += 1,
+                ArtifactContent::Removed { .. } => {}
             }
         }
         runs.reverse();
         runs
+    }
+
+    pub(super) fn take_old_blobs(&mut self, wanted: ExpireArtifacts, now: Timestamp) -> Vec<String> {
+        let all = self.artifacts.values_mut().flat_map(|kept| kept.values_mut());
+        let mut old: Vec<&mut Artifact> = all
+            .map(|kept| &mut kept.artifact)
+            .filter(|artifact| artifact.at < wanted.before && artifact.blob().is_some())
+            .collect();
+        old.sort_by_key(|artifact| artifact.at);
+        let taken = old.into_iter().take(wanted.limit).filter_map(|artifact| {
+            let blob = artifact.blob().map(str::to_owned);
+            artifact.content = ArtifactContent::Removed { at: now };
+            blob
+        });
+        taken.collect()
     }
 
     pub(super) fn sum_artifacts(&self, of: ArtifactsOf<'_>) -> u64 {

@@ -9,7 +9,7 @@ use muster_domain::{
 };
 
 use super::data::{Data, queue_key};
-use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf};
+use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts};
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
@@ -573,6 +573,10 @@ impl Tx for Data {
 
     async fn artifact_runs(&mut self, job: JobId) -> Done<Vec<ArtifactRun>> {
         Ok(self.select_artifact_runs(job))
+    }
+
+    async fn expire_artifacts(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>> {
+        Ok(self.take_old_blobs(old, now))
     }
 
     async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64> {

@@ -2,12 +2,16 @@
 //!
 //! Guarantee: nothing outside of the directory is ever opened; no more files are named than may be kept.
 
+use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
+
+use super::artifact_patterns::{leads, matches};
+use crate::launch::WantedFiles;
 
 /// Files of one attempt.
 pub(super) const MOST_FILES: usize = 10_000;
@@ -24,6 +28,8 @@ pub(super) const WHOLE: &str = "MUSTER_ARTIFACTS";
 pub(super) struct Found {
     pub(super) name: String,
     pub(super) path: PathBuf,
+    /// Bytes, as they were when it was found.
+    pub(super) size: u64,
 }
 
 /// What was found.
@@ -34,6 +40,10 @@ pub(super) struct Scan {
     pub(super) refused: Vec<(String, String)>,
     /// Files beyond those that are named above.
     pub(super) beyond: usize,
+    /// What the names have to match, which of that was found, and names that are taken.
+    patterns: Vec<String>,
+    matched: Vec<bool>,
+    taken: HashSet<String>,
 }
 
 /// By what a change of a file is known.
@@ -61,6 +71,34 @@ pub(super) fn open(path: &Path) -> io::Result<(File, Look)> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
     let found = file.metadata()?;
     if found.is_file() { Ok((file, Look::at(&found))) } else { Err(io::Error::other("it is no plain file")) }
+}
+
+/// Where files are looked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    /// All of its files are kept; empty where the attempt left none.
+    pub(super) artifacts: PathBuf,
+    /// Of these directories those that match.
+    pub(super) wanted: Option<WantedFiles>,
+}
+
+/// Looks through all places. Of two files of one name the one among the artifacts is kept.
+pub(super) fn scan_all(places: &Places) -> Scan {
+    let mut scan =
+        if places.artifacts.as_os_str().is_empty() { Scan::default() } else { scan(&places.artifacts) };
+    let Some(wanted) = &places.wanted else { return scan };
+    scan.patterns.clone_from(&wanted.patterns);
+    scan.matched = vec![false; wanted.patterns.len()];
+    scan.taken = scan.files.iter().map(|file| file.name.clone()).collect();
+    if let Ok(real) = wanted.directory.canonicalize() {
+        scan.enter(&real, &wanted.directory, "", 0);
+    }
+    for (pattern, matched) in wanted.patterns.iter().zip(scan.matched.clone()) {
+        if !matched {
+            scan.refuse(pattern, "no file of the working directory matches");
+        }
+    }
+    scan
 }
 
 /// Looks through a directory.
@@ -97,11 +135,18 @@ impl Scan {
         entries.sort_unstable_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let Ok(file_name) = entry.file_name().into_string() else {
+                if !self.patterns.is_empty() {
+                    continue;
+                }
                 let shown = format!("{at}{}", entry.file_name().to_string_lossy());
                 self.refuse(&shown, "the name is no UTF-8");
                 continue;
             };
             let name = format!("{at}{file_name}");
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !self.wants(&name, is_folder) {
+                continue;
+            }
             if name.len() > LONGEST_NAME {
                 self.refuse(&name, "the name has more than 1024 bytes");
             } else if file_name.chars().any(char::is_control) {
@@ -110,6 +155,23 @@ impl Scan {
                 self.look(root, &entry.path(), name, depth);
             }
         }
+    }
+
+    /// Whether a file, or files of a folder, can be meant.
+    fn wants(&mut self, name: &str, is_folder: bool) -> bool {
+        if self.patterns.is_empty() {
+            return true;
+        }
+        if is_folder {
+            return self.patterns.iter().any(|pattern| leads(pattern, name));
+        }
+        let mut wanted = false;
+        for (pattern, matched) in self.patterns.iter().zip(&mut self.matched) {
+            if matches(pattern, name) {
+                (wanted, *matched) = (true, true);
+            }
+        }
+        wanted
     }
 
     fn look(&mut self, root: &Path, path: &Path, name: String, depth: usize) {
@@ -147,8 +209,12 @@ impl Scan {
     }
 
     fn add(&mut self, name: String, path: PathBuf) {
+        if self.taken.contains(&name) {
+            return self.refuse(&name, "a file of $MUSTER_ARTIFACTS has the same name");
+        }
         if self.files.len() < MOST_FILES {
-            self.files.push(Found { name, path });
+            let size = fs::symlink_metadata(&path).map_or(0, |found| found.len());
+            self.files.push(Found { name, path, size });
         } else {
             self.beyond += 1;
         }
@@ -210,6 +276,41 @@ mod tests {
         assert_eq!(found.refused.len(), 9, "{:?}", found.refused);
         assert_eq!(scan(&outer.path().join("none")), Scan::default());
         assert_eq!(scan(&root.join("a.txt")).refused.len(), 1);
+    }
+
+    #[test]
+    fn patterns_choose_files_of_the_working_directory_and_nothing_outside() {
+        let outer = tempfile::tempdir().unwrap();
+        let (root, kept) = (outer.path().join("work"), outer.path().join("kept"));
+        fs::create_dir_all(root.join("out/deep")).unwrap();
+        fs::create_dir_all(kept.join("out")).unwrap();
+        for name in ["out/a.pt", "out/b.txt", "out/deep/c.pt", "d.pt"] {
+            fs::write(root.join(name), name).unwrap();
+        }
+        fs::write(kept.join("out/a.pt"), "kept").unwrap();
+        fs::write(outer.path().join("secret.pt"), "s").unwrap();
+        symlink("../../secret.pt", root.join("out/link.pt")).unwrap();
+        symlink("../..", root.join("out/up")).unwrap();
+        let wanted = |patterns: &[&str]| WantedFiles {
+            directory: root.clone(),
+            patterns: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
+        };
+        let places = |artifacts: &Path, patterns| Places {
+            artifacts: artifacts.to_owned(),
+            wanted: Some(wanted(patterns)),
+        };
+        let found = scan_all(&places(&kept, &["out/**/*.pt", "*.csv"]));
+        let names: Vec<&str> = found.files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["out/a.pt", "out/deep/c.pt"]);
+        assert!(found.files[0].path.starts_with(&kept), "{found:?}");
+        let why =
+            |name: &str| found.refused.iter().find(|(known, _)| known == name).map(|(_, why)| why.as_str());
+        assert_eq!(why("out/link.pt"), Some("it is a link that leads out of the directory"));
+        assert_eq!(why("out/a.pt"), Some("a file of $MUSTER_ARTIFACTS has the same name"));
+        assert_eq!(why("*.csv"), Some("no file of the working directory matches"));
+        assert_eq!(found.refused.len(), 3);
+        let all = scan_all(&places(Path::new(""), &["**"]));
+        assert_eq!(all.files.len(), 4, "{all:?}");
     }
 
     #[test]

@@ -3,32 +3,31 @@
 //! Guarantees: an end is reported whatever becomes of the artifacts, after a bounded time; a file that could not be kept
 //! is named with the reason; what is in memory at a time is bounded.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt as _;
-use muster_client::{BoxError, Client, ClientError, Pieces, Proof};
-use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use muster_client::{Client, ClientError, Proof, Trust};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::agent_loop::Agent;
-use super::artifact_scan::{self, Found, Look, Scan, WHOLE};
+use super::artifact_direct::{Direct, Holder};
+use super::artifact_pieces::{Digests, Read, read};
+use super::artifact_scan::{self, Found, Places, Scan, WHOLE};
 use super::held::Stage;
 use super::start::{RETRY_FIRST, RETRY_MOST};
 use crate::backoff::Backoff;
-use crate::keeper::{End, Files, Key};
+use crate::keeper::{End, Files, Key, Outcome};
+use crate::launch::WantedFiles;
 
 /// Attempts whose artifacts are sent at the same time, and files of each.
 const ATTEMPTS: usize = 4;
 const FILES: usize = 4;
-/// Bytes that are read at a time, and how many such pieces wait to be sent.
-const PIECE: usize = 256 * 1024;
-const AHEAD: usize = 4;
+/// Files up to this size are handed in many at a time.
+const SMALL: u64 = 1024 * 1024;
 /// Names of missing files in the message of a report.
 const NAMED: usize = 3;
 
@@ -45,6 +44,7 @@ pub(super) struct Kept {
 pub(super) struct Artifacts {
     client: Client,
     patience: Duration,
+    direct: Direct,
     room: Arc<Semaphore>,
     sender: mpsc::UnboundedSender<Kept>,
     receiver: mpsc::UnboundedReceiver<Kept>,
@@ -52,9 +52,11 @@ pub(super) struct Artifacts {
 
 impl Artifacts {
     /// `patience`: how long a scheduler that answers, but does not take a file, is asked again.
-    pub(super) fn new(client: Client, patience: Duration) -> Self {
+    /// `trust`: the authorities that vouch for the blob store.
+    pub(super) fn new(client: Client, patience: Duration, trust: Trust) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        Self { client, patience, room: Arc::new(Semaphore::new(ATTEMPTS)), sender, receiver }
+        let direct = Direct::new(trust);
+        Self { client, patience, direct, room: Arc::new(Semaphore::new(ATTEMPTS)), sender, receiver }
     }
 
     /// The next attempt that is done.
@@ -62,16 +64,18 @@ impl Artifacts {
         self.receiver.recv().await
     }
 
-    fn keep(&self, key: Key, directory: PathBuf) {
+    fn keep(&self, key: Key, places: Places) {
         let (sender, room) = (self.sender.clone(), Arc::clone(&self.room));
-        let (client, patience) = (self.client.clone(), self.patience);
+        let (client, patience, direct) = (self.client.clone(), self.patience, self.direct.clone());
         tokio::spawn(async move {
             // The semaphore is never closed.
             let _room = room.acquire().await;
             let proof = Proof { lease: Some(key.lease), token: None };
-            let sending = Sending { client, proof, key, patience, given_up: AtomicBool::new(false) };
-            let complaint = sending.all(&directory).await;
-            remove(&directory).await;
+            let sending = Sending { client, direct, proof, key, patience, given_up: AtomicBool::new(false) };
+            let complaint = sending.all(places.clone()).await;
+            if !places.artifacts.as_os_str().is_empty() {
+                remove(&places.artifacts).await;
+            }
             let _ = sender.send(Kept { key: sending.key, complaint });
         });
     }
@@ -95,6 +99,7 @@ async fn remove(directory: &Path) {
 /// The artifacts of one attempt on their way.
 struct Sending {
     client: Client,
+    direct: Direct,
     proof: Proof,
     key: Key,
     patience: Duration,
@@ -104,11 +109,13 @@ struct Sending {
 
 impl Sending {
     /// Keeps all that can be kept, and says in words what could not.
-    async fn all(&self, directory: &Path) -> Option<String> {
-        let root = directory.to_owned();
-        let scanned = tokio::task::spawn_blocking(move || artifact_scan::scan(&root)).await;
-        let Scan { files, mut refused, beyond } = scanned.unwrap_or_default();
+    async fn all(&self, places: Places) -> Option<String> {
+        let scanned = tokio::task::spawn_blocking(move || artifact_scan::scan_all(&places)).await;
+        let Scan { files, mut refused, beyond, .. } = scanned.unwrap_or_default();
         let total = files.len() + refused.len() + beyond;
+        let (small, mut files): (Vec<Found>, Vec<Found>) =
+            files.into_iter().partition(|file| file.size <= SMALL);
+        files.extend(self.direct.send_many(self.holder(), small).await);
         let sent = futures::stream::iter(files).map(|file| self.keep(file)).buffer_unordered(FILES);
         let failed: Vec<(String, String)> = sent.filter_map(|failed| async move { failed }).collect().await;
         refused.extend(failed);
@@ -133,21 +140,32 @@ impl Sending {
         Some(format!("{missing} of {total} artifacts were not kept: {}{more}", named.join(", ")))
     }
 
+    fn holder(&self) -> Holder<'_> {
+        Holder { client: &self.client, job_id: &self.key.job_id, proof: &self.proof }
+    }
+
     /// Keeps one file, or says why it could not be.
     async fn keep(&self, file: Found) -> Option<(String, String)> {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
         let mut answered: Option<Instant> = None;
-        let mut changes = 0;
+        let (mut changes, mut known) = (0, None);
         loop {
             if self.given_up.load(Ordering::Relaxed) {
                 return Some((file.name, "the artifacts before it could not be kept either".to_owned()));
             }
-            match self.send(&file).await {
+            match self.send(&file, &mut known).await {
                 Ok(()) => return None,
                 Err(Failed::File(why)) => return Some((file.name, why)),
                 // Once more: it may have been written to in this very moment.
                 Err(Failed::Changed) if changes == 0 => changes += 1,
                 Err(Failed::Changed) => return Some((file.name, "it changed while it was read".to_owned())),
+                Err(Failed::Store(why)) => {
+                    if answered.get_or_insert_with(Instant::now).elapsed() > self.patience {
+                        self.given_up.store(true, Ordering::Relaxed);
+                        return Some((file.name, why));
+                    }
+                    tokio::time::sleep(backoff.fail()).await;
+                }
                 Err(Failed::Call(error)) => {
                     // A scheduler that does not answer at all could not take the report either, so it is waited for.
                     if !matches!(error, ClientError::Unreachable { .. }) {
@@ -166,7 +184,15 @@ impl Sending {
         }
     }
 
-    async fn send(&self, file: &Found) -> Result<(), Failed> {
+    /// Straight to the blob store where that works, else through the scheduler.
+    async fn send(&self, file: &Found, known: &mut Option<Digests>) -> Result<(), Failed> {
+        match self.direct.ready(self.holder()).await {
+            Some(blobs) => self.direct.send(self.holder(), blobs, file, known).await,
+            None => self.send_through(file).await,
+        }
+    }
+
+    async fn send_through(&self, file: &Found) -> Result<(), Failed> {
         let path = file.path.clone();
         let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&path)).await;
         let opened = opened.map_err(|error| Failed::File(error.to_string()))?;
@@ -200,82 +226,40 @@ impl Sending {
 
 /// Why a file was not kept this time.
 #[derive(Debug)]
-enum Failed {
+pub(super) enum Failed {
     /// The file itself cannot be kept.
     File(String),
     Changed,
+    /// The blob store did not take it this time.
+    Store(String),
     Call(ClientError),
-}
-
-/// What became of reading a file.
-#[derive(Debug)]
-enum Read {
-    /// Its SHA-256.
-    Whole(String),
-    Changed,
-    Broken(String),
-    /// Nobody wanted the rest.
-    Left,
-}
-
-/// Reads a file away from the loop, a few pieces ahead of who sends them.
-fn read(mut file: std::fs::File, look: Look) -> (Pieces, oneshot::Receiver<Read>) {
-    let (pieces, taken) = mpsc::channel::<Result<Bytes, BoxError>>(AHEAD);
-    let (done, told) = oneshot::channel();
-    tokio::task::spawn_blocking(move || {
-        let mut hash = Sha256::new();
-        let mut left = look.size;
-        let outcome = loop {
-            let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
-            let mut piece = vec![0; most];
-            match file.read(&mut piece) {
-                Ok(0) => break finish(&file, look, left, hash),
-                Ok(length) => {
-                    piece.truncate(length);
-                    hash.update(&piece);
-                    left -= length as u64;
-                    if pieces.blocking_send(Ok(piece.into())).is_err() {
-                        break Read::Left;
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => break Read::Broken(format!("it cannot be read: {error}")),
-            }
-        };
-        if !matches!(outcome, Read::Whole(_)) {
-            let _ = pieces.blocking_send(Err("the file could not be read as it was".into()));
-        }
-        let _ = done.send(outcome);
-    });
-    let stream =
-        futures::stream::unfold(taken, |mut taken| async move { Some((taken.recv().await?, taken)) });
-    (stream.boxed(), told)
-}
-
-fn finish(file: &std::fs::File, look: Look, left: u64, hash: Sha256) -> Read {
-    let after = file.metadata().map(|found| Look::at(&found));
-    if left > 0 || after.is_ok_and(|after| after != look) {
-        return Read::Changed;
-    }
-    Read::Whole(hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-        use std::fmt::Write as _;
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
 }
 
 impl Agent {
     /// Keeps the artifacts of an ended attempt before anything is said about its end. Returns the end when there are
     /// none.
     pub(super) fn keep_artifacts_first(&mut self, key: &Key, end: End) -> Option<End> {
-        if end.files.artifacts.is_empty() {
+        let wanted = self.wanted_files(key, &end.outcome);
+        if end.files.artifacts.is_empty() && wanted.is_none() {
             return Some(end);
         }
-        let directory = PathBuf::from(&end.files.artifacts);
+        let places = Places { artifacts: PathBuf::from(&end.files.artifacts), wanted };
         self.held.advance(key, Stage::Keeping(Box::new(end)));
-        self.artifacts.keep(key.clone(), directory);
+        self.artifacts.keep(key.clone(), places);
         None
+    }
+
+    /// Which files of the working directory the job wants to be kept; none of one that never ran.
+    fn wanted_files(&self, key: &Key, outcome: &Outcome) -> Option<WantedFiles> {
+        if matches!(outcome, Outcome::NotStarted(_) | Outcome::Withdrawn) {
+            return None;
+        }
+        let note = &self.held.get(key)?.note;
+        let mut wanted = note.wanted.clone()?;
+        if note.room {
+            wanted.directory = self.attempts.room(key)?.work().join(&wanted.directory);
+        }
+        Some(wanted)
     }
 
     pub(super) fn on_kept(&mut self, kept: Kept) {

@@ -90,8 +90,7 @@ impl Agent {
         spec.container = container.map(Box::new);
         self.attempts.equip(&mut spec, job);
         spec.secrets = brought.secrets;
-        let output = launch::output_files(job, &self.job_dir);
-        let note = launch::note_of(job, self.config.timing.grace, output);
+        let note = launch::note_of(job, self.config.timing.grace, &self.job_dir);
         let steps = preparation::steps(job, &note, &spec, image, &self.attempts);
         let stage = match (steps.is_empty(), self.await_round(job, key)) {
             (false, _) => Stage::Preparing,

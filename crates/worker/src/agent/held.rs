@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn note() -> Note {
-        Note { attempt: 1, grace_ms: 0, demo: false, output: None, once: false, room: false }
+        Note { attempt: 1, grace_ms: 0, demo: false, output: None, once: false, room: false, wanted: None }
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! nothing is shared and nothing blocks it.
 
 mod agent_loop;
+mod artifact_direct;
+mod artifact_patterns;
+mod artifact_pieces;
 mod artifact_scan;
 mod artifacts;
 mod calls;

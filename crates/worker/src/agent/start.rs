@@ -83,7 +83,7 @@ pub async fn run(
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
         checkpoint_dir: checkpoint_directory(directory.path()),
-        artifacts: Artifacts::new(client.clone(), config.timing.artifacts),
+        artifacts: Artifacts::new(client.clone(), config.timing.artifacts, config.job_trust.clone()),
         checkpoints: Checkpoints::new(client.clone(), config.checkpoint_limit),
         preparations: Preparations::new(client.clone(), directory.path(), config.input_cache),
         containers,
