@@ -25,6 +25,7 @@ mod scheduler;
 mod stores;
 mod switch;
 pub mod tree;
+mod valve;
 mod wait;
 mod watchdog;
 mod worker;
@@ -43,6 +44,7 @@ pub use receiver::{Received, Receiver, Reply};
 pub use scheduler::{Scheduler, Settings};
 pub use stores::{Backing, StoreKind};
 pub use switch::Switch;
+pub use valve::Valve;
 pub use wait::{eventually, until};
 pub use worker::{Worker, WorkerSettings};
 

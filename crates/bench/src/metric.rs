@@ -425,10 +425,9 @@ impl Metric {
             Self::Chain | Self::Fan | Self::ArraySubmit | Self::ArrayCancel => Unit::Seconds,
             Self::IdleProcessor => Unit::PercentOfCore,
             Self::Cost(..) => Unit::Microseconds,
-            Self::IdleSchedulerMemory
-            | Self::IdleMemory
-            | Self::ArtifactMemory
-            | Self::PlanningMemory(_) => Unit::Mebibytes,
+            Self::IdleSchedulerMemory | Self::IdleMemory | Self::ArtifactMemory | Self::PlanningMemory(_) => {
+                Unit::Mebibytes
+            }
             Self::BatchRate
             | Self::SingleRate
             | Self::SubmitRate
@@ -482,10 +481,9 @@ impl Metric {
             Self::SubmitRate => Some(Target::AtLeast(50_000.0)),
             Self::SubmitMemory => Some(Target::Below(1024.0)),
             Self::IdleProcessor => Some(Target::Below(1.0)),
-            Self::IdleMemory => Some(Target::Below(64.0)),
+            Self::IdleMemory | Self::ArtifactMemory => Some(Target::Below(64.0)),
             Self::StartUp => Some(Target::Below(300.0)),
             Self::ArtifactShare => Some(Target::AtLeast(0.7)),
-            Self::ArtifactMemory => Some(Target::Below(64.0)),
             _ => None,
         }
     }

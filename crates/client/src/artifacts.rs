@@ -8,7 +8,7 @@ use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use muster_protocol::{
     ArtifactCompletion, ArtifactKept, ArtifactList, ArtifactOffer, ArtifactPlaces, ArtifactUrl,
-    ArtifactsCompleted,
+    ArtifactsCompleted, InputFile, InputList,
 };
 
 use crate::base_url::encode;
@@ -169,6 +169,24 @@ impl Client {
         let mut target = Query::of(path(job_id, name));
         target.add_some("attempt", attempt.map(|attempt| attempt.to_string()).as_deref());
         target.add_some("redirect", Some("false"));
+        let response = self.open_artifact(target.path, offset).await?;
+        self.read_artifact(response).await
+    }
+
+    /// What a job finds when it starts of the artifacts of those that it needs.
+    pub async fn job_inputs(&self, job_id: &str) -> Result<InputList, ClientError> {
+        self.exchange(Call::new(Method::GET, format!("/jobs/{}/inputs", encode(job_id)))).await
+    }
+
+    /// Opens one of them at an offset; `None` when nothing lies behind it.
+    pub async fn job_input(
+        &self,
+        job_id: &str,
+        file: &InputFile,
+        offset: u64,
+    ) -> Result<Option<ArtifactReader>, ClientError> {
+        let mut target = Query::of(format!("/jobs/{}/inputs/{}", encode(job_id), encode(&file.name)));
+        target.add_some("from", Some(&file.from));
         let response = self.open_artifact(target.path, offset).await?;
         self.read_artifact(response).await
     }

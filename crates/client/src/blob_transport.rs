@@ -72,7 +72,7 @@ impl BlobClient {
         Ok(Self { pool: builder.build(https.wrap_connector(connector)) })
     }
 
-    /// Sends content to where the link leads. Returns the ETag that the store gave it.
+    /// Sends content to where the link leads. Returns the `ETag` that the store gave it.
     pub async fn put(&self, link: &BlobLink, length: u64, pieces: Pieces) -> Result<String, BlobFailure> {
         let away = |error: &dyn std::error::Error| BlobFailure::Away(error.to_string());
         let (pieces, taken) = counted(pieces);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::inputs;
 use crate::mistake::{Mistakes, closest, quoted};
 use crate::step::WrittenStep;
 
@@ -25,6 +26,7 @@ pub(crate) fn check(steps: &[WrittenStep], existing: &BTreeSet<String>, mistakes
     }
     for step in steps {
         check_needs(step, &known, existing, mistakes);
+        inputs::check(&step.inputs, &step.needs, mistakes);
     }
     for cycle in cycles(steps, &known) {
         report_cycle(steps, &cycle, mistakes);
@@ -55,7 +57,7 @@ fn check_needs(
     }
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 10;
     let names: Vec<&str> = names.collect();
     let mut text = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");

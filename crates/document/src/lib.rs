@@ -13,6 +13,7 @@ mod fields;
 mod gang;
 mod graph;
 mod indices;
+mod inputs;
 mod mistake;
 mod nested;
 mod node;

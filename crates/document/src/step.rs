@@ -5,13 +5,15 @@ use muster_protocol::SubmitRequest;
 use crate::elements::{self, Elements};
 use crate::fields::{Fields, SHARED};
 use crate::gang::{self, Gang};
+use crate::inputs::{self, WrittenInput};
 use crate::mistake::{Mistakes, Position, quoted};
 use crate::nested::{self, WrittenNeed};
 use crate::node::{Content, Entry, Node};
 use crate::values;
 
 /// The fields that only a step has, and no defaults.
-pub(crate) const OWN: [&str; 8] = ["name", "run", "argv", "needs", "matrix", "each", "array", "gang"];
+pub(crate) const OWN: [&str; 9] =
+    ["name", "run", "argv", "needs", "inputs", "matrix", "each", "array", "gang"];
 /// Bytes of the name of a step.
 const MAX_NAME: usize = 128;
 
@@ -21,6 +23,7 @@ pub(crate) struct WrittenStep {
     pub(crate) at: Position,
     pub(crate) name: String,
     pub(crate) needs: Vec<WrittenNeed>,
+    pub(crate) inputs: Vec<WrittenInput>,
     pub(crate) elements: Elements,
     gang: Option<Gang>,
     pub(crate) fields: Fields,
@@ -35,6 +38,7 @@ impl WrittenStep {
             command: self.command.clone(),
             argv: self.argv.clone(),
             name: Some(self.name.clone()),
+            inputs: self.inputs.iter().map(|written| written.input.clone()).collect(),
             ..fields.into_request()
         };
         if let Some(gang) = &self.gang {
@@ -80,6 +84,7 @@ fn read(node: &Node, keyed: Option<&Entry>, mistakes: &mut Mistakes) -> Option<W
         at,
         name: name.clone().unwrap_or_default(),
         needs: Vec::new(),
+        inputs: Vec::new(),
         elements: Elements::default(),
         gang: None,
         fields: Fields::default(),
@@ -139,6 +144,7 @@ impl WrittenStep {
                 self.argv = values::list_of(value, key, mistakes, read).unwrap_or_default();
             }
             "needs" => self.needs = nested::needs(value, mistakes),
+            "inputs" => self.inputs = inputs::read(value, mistakes).unwrap_or_default(),
             "matrix" => self.elements = elements::matrix(value, mistakes).unwrap_or_default(),
             "each" => self.elements = elements::each(value, mistakes).unwrap_or_default(),
             "array" => self.elements = elements::array(value, mistakes).unwrap_or_default(),

@@ -58,8 +58,8 @@ pub use account::{
 };
 pub use amounts::{Amounts, Quantity};
 pub use artifact::{
-    Artifact, ArtifactBounds, ArtifactContent, InvalidArtifactName, InvalidArtifactPattern, check_artifact_name,
-    check_artifact_pattern,
+    Artifact, ArtifactBounds, ArtifactContent, InvalidArtifactName, InvalidArtifactPattern,
+    check_artifact_name, check_artifact_pattern,
 };
 pub use by::By;
 pub use devices::{Device, GpuNeed, Grant};
@@ -71,7 +71,7 @@ pub use gang_room::GangRoom;
 pub use health::{Health, Quarantine};
 pub use history::{RunTimes, Series};
 pub use ids::{CredentialId, GangId, JobId, Lease, QueueName, SetId, WebhookId, WorkerId};
-pub use inputs::{Inputs, UploadRef};
+pub use inputs::{ArtifactInput, Inputs, InvalidInput, UploadRef};
 pub use job::{ClosedLease, Exit, Job, Member, ReportKind, Round, Strays};
 pub use kept_room::{Entrant, KeptRoom, PoolAt, Turn, Unit};
 pub use leadership::{Bid, LeaderLease, LeaderTerm, Role};

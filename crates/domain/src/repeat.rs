@@ -89,9 +89,16 @@ fn what_it_finds(first: &JobSpec, again: &JobSpec) -> [(&'static str, bool); 7] 
         ("secrets", again.secrets != first.secrets),
         ("image", image(again) != image(first)),
         ("container", again.container != first.container),
-        ("inputs", again.inputs != first.inputs),
+        ("inputs", !ask_for_the_same(first, again)),
         ("pty", again.pty != first.pty),
     ]
+}
+
+fn ask_for_the_same(first: &JobSpec, again: &JobSpec) -> bool {
+    match (&first.inputs, &again.inputs) {
+        (Some(first), Some(again)) => again.asks_as(first),
+        (first, again) => first.is_none() && again.is_none(),
+    }
 }
 
 /// What was asked of a gang; its id is made anew for each submit.

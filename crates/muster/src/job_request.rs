@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_client::Client;
-use muster_protocol::{Concurrency, OnConflict, OpenMode, Resources, SecretWish, SubmitRequest, Unique};
+use muster_protocol::{
+    ArtifactInput, Concurrency, OnConflict, OpenMode, Resources, SecretWish, SubmitRequest, Unique,
+};
 
 use crate::args::{ConditionArgs, FileMode, GangArgs, JobArgs, LaunchArgs, WrittenTime};
 use crate::failure::UsageError;
@@ -47,6 +49,13 @@ pub(crate) async fn build(
             request.rules.insert(id.clone(), rule);
         }
         request.depends_on.push(id);
+    }
+    for input in &args.inputs {
+        let from = dependency(client, &input.from).await?;
+        if !request.depends_on.contains(&from) {
+            request.depends_on.push(from.clone());
+        }
+        request.inputs.push(ArtifactInput { from, ..input.clone() });
     }
     if request.gang_size.is_some() && request.tasks_per_worker.is_none() && !args.gang.one_each() {
         gang::choose(client, &mut request).await?;
@@ -131,11 +140,11 @@ fn output_path(args: &JobArgs, path: Option<&String>) -> anyhow::Result<Option<S
 
 /// Where the command runs. A container has directories of its own.
 fn directory(args: &JobArgs) -> anyhow::Result<Option<String>> {
+    if args.upload.is_some() {
+        return Ok(uploaded_dir(args.workdir.as_deref())?);
+    }
     if args.container.image.is_none() {
-        return match &args.upload {
-            Some(_) => Ok(uploaded_dir(args.workdir.as_deref())?),
-            None => working_dir(args.workdir.as_deref()),
-        };
+        return working_dir(args.workdir.as_deref());
     }
     match args.workdir.as_deref() {
         None | Some("") => Ok(None),

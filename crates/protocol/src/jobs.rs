@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::containers::Container;
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
+use crate::inputs::ArtifactInput;
 use crate::secrets::{SealedSecret, SecretUse, SecretWish};
 use crate::terminals::TerminalSize;
 use crate::usage::JobUsage;
@@ -212,6 +213,9 @@ pub struct SubmitRequest {
     /// The id of a complete upload of one file, which is the standard input; an alternative to `stdin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin_upload: Option<String>,
+    /// Artifacts of jobs that it depends on, which it finds when it starts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<ArtifactInput>,
 }
 
 /// What becomes of what is in an output file already.
@@ -479,6 +483,9 @@ pub struct Job {
     /// The upload of one file that each attempt reads from its standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_upload: Option<String>,
+    /// Artifacts of jobs that it depends on, which it finds when it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<ArtifactInput>,
     /// The pipeline that the job is a step of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_id: Option<String>,

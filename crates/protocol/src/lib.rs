@@ -9,6 +9,7 @@ mod containers;
 mod devices;
 mod events;
 mod gangs;
+mod inputs;
 mod jobs;
 mod logs;
 mod oidc;
@@ -33,8 +34,8 @@ pub use accounts::{
 };
 pub use artifacts::{
     ArrivedPart, Artifact, ArtifactCompletion, ArtifactKept, ArtifactList, ArtifactOffer, ArtifactPlace,
-    ArtifactPlaces, ArtifactUrl, ArtifactsCompleted, BlobLink, CompletedArtifact, OfferedArtifact, OfferedPart,
-    SentArtifact, SentArtifactPart,
+    ArtifactPlaces, ArtifactUrl, ArtifactsCompleted, BlobLink, CompletedArtifact, OfferedArtifact,
+    OfferedPart, SentArtifact, SentArtifactPart,
 };
 pub use containers::{Container, ContainerEngine, ContainerNetwork, PullPolicy};
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
@@ -43,6 +44,7 @@ pub use gangs::{
     GangAssignment, GangPeer, GangPolicy, GangState, GangSubmitted, GangSummary, JobStatusName, LaunchMode,
     Notice, OnPreemptExit0, SignalScope,
 };
+pub use inputs::{ArtifactInput, InputFile, InputList};
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
     OnConflict, OpenMode, Resources, Retry, SubmitRequest, Unique,

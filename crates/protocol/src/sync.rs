@@ -106,6 +106,9 @@ pub struct SyncRequest {
     /// It fetches what was sent along with a job: its directory and its standard input. Others get no such job.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub takes_inputs: bool,
+    /// It fetches artifacts of needed jobs too, and hands what was sent along to containers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub takes_all_inputs: bool,
     /// Tasks that are ready for their start and were not told to. Each counts as a heartbeat; the request waits until
     /// one of them may start or must not any more.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -60,7 +60,7 @@ impl InputFields {
             let message = "stdin and stdin_upload are the same: give one of them";
             return Err(ApiError::invalid_field("stdin_upload", message));
         }
-        Ok(Inputs { upload, stdin, stdin_text }.boxed())
+        Ok(Inputs { upload, stdin, stdin_text, artifacts: Vec::new() }.boxed())
     }
 }
 
@@ -126,21 +126,50 @@ async fn check_stdin(app: &App, jobs: &[NewJob]) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Which inputs a worker knows of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Nothing,
+    /// What was sent along with a job on its host.
+    Uploads,
+    All,
+}
+
+impl Takes {
+    pub(crate) fn of(uploads: Option<bool>, all: Option<bool>) -> Self {
+        match (uploads.unwrap_or(false), all.unwrap_or(false)) {
+            (_, true) => Self::All,
+            (true, false) => Self::Uploads,
+            (false, false) => Self::Nothing,
+        }
+    }
+
+    /// Whether it would start the job without something that the job is to find.
+    fn misses(self, job: &wire::Job) -> bool {
+        let was_sent = job.upload.is_some() || job.stdin_upload.is_some();
+        match self {
+            Self::Nothing => was_sent || !job.inputs.is_empty(),
+            Self::Uploads => was_sent && job.image.is_some() || !job.inputs.is_empty(),
+            Self::All => false,
+        }
+    }
+}
+
 /// Keeps jobs with inputs from a worker that knows nothing of them: it would start them without. So the attempt has failed, and
 /// the next one prefers another worker.
 pub(crate) async fn keep_back(
     app: &App,
     worker: Option<&WorkerId>,
+    takes: Takes,
     jobs: &mut Vec<wire::Job>,
 ) -> Result<(), ApiError> {
-    let has_inputs = |job: &wire::Job| job.upload.is_some() || job.stdin_upload.is_some();
-    if !jobs.iter().any(has_inputs) {
+    if !jobs.iter().any(|job| takes.misses(job)) {
         return Ok(());
     }
     let name = worker.map_or("the claimer without a name", WorkerId::as_str);
     let message =
-        format!("files were sent along with the job, and {name} is of a version that cannot fetch them");
-    let refused = jobs.extract_if(.., |job| has_inputs(job)).filter_map(|job| {
+        format!("the job is to find files when it starts, and {name} is of a version that cannot fetch them");
+    let refused = jobs.extract_if(.., |job| takes.misses(job)).filter_map(|job| {
         // A claim may name a job with its lease.
         let id = job.id.split('~').next()?.parse().ok()?;
         let caller = Caller { lease: Some(Lease(job.lease)), worker: worker.cloned() };
@@ -155,6 +184,18 @@ pub(crate) async fn keep_back(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_worker_starts_a_job_without_what_it_is_to_find() {
+        let upload = wire::Job { upload: Some("x".into()), ..wire::Job::default() };
+        let contained = wire::Job { image: Some("i".into()), ..upload.clone() };
+        let artifacts = wire::Job { inputs: vec![wire::ArtifactInput::default()], ..wire::Job::default() };
+        let misses = |takes: Takes| [&upload, &contained, &artifacts].map(|job| takes.misses(job));
+        assert_eq!(misses(Takes::Nothing), [true, true, true]);
+        assert_eq!(misses(Takes::Uploads), [false, true, true]);
+        assert_eq!(misses(Takes::All), [false, false, false]);
+        assert!(!Takes::Nothing.misses(&wire::Job::default()));
+    }
 
     fn message(fields: InputFields, working_dir: Option<&str>) -> String {
         fields.check(working_dir).unwrap_err().message.into_owned()

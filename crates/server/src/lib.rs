@@ -7,6 +7,7 @@ pub mod admin;
 mod admission;
 mod app;
 mod archive;
+mod artifact_inputs;
 mod artifact_uploads;
 mod artifacts;
 mod batcher;

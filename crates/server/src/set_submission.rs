@@ -15,7 +15,7 @@ use crate::config::ServerConfig;
 use crate::error::ApiError;
 use crate::lenient::Reading;
 use crate::submission::{SubmitBody, check_text};
-use crate::{gang_submission, ids, lenient};
+use crate::{artifact_inputs, gang_submission, ids, lenient};
 
 /// Jobs of steps that exist already, by the step's name.
 pub(crate) type Existing = BTreeMap<String, Vec<String>>;
@@ -150,6 +150,7 @@ impl Pipeline<'_> {
 
     fn add(&self, set: SetId, step: &Step, named: &Existing, jobs: &mut Vec<NewJob>) -> Result<(), ApiError> {
         let mut job = step.job.clone();
+        let wanted = std::mem::take(&mut job.inputs);
         for (field, named) in [("upload", &mut job.upload), ("stdin_file", &mut job.stdin_upload)] {
             *named = self.sent(field, named.take())?;
         }
@@ -162,6 +163,9 @@ impl Pipeline<'_> {
         let mut first = lenient::decode::<SubmitBody>(&text, Reading::Strict)?.into_new_job(self.config)?;
         let mut spec = first.spec.as_ref().clone();
         spec.name.get_or_insert_with(|| step.name.clone());
+        let is_needed = |from: &str| step.needs.iter().any(|need| need.step == from);
+        let jobs_of = |from: &str| named.get(from).filter(|_| is_needed(from)).cloned().unwrap_or_default();
+        artifact_inputs::add(&mut spec, artifact_inputs::check(wanted, jobs_of)?);
         match step.max_parallel {
             Some(limit) => bound(&mut spec, set, Some(&step.name), Some(limit))?,
             None if spec.concurrency.is_none() => bound(&mut spec, set, None, self.document.max_parallel)?,

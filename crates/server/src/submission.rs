@@ -8,6 +8,7 @@ use muster_domain::limits::{DEFAULT_MAX_ATTEMPTS, MAX_ATTEMPTS};
 use muster_domain::{Hold, JobSpec, Program, QueueName, Resources, Span, TerminalSize};
 use muster_store::NewJob;
 
+use crate::artifact_inputs::{self, ArtifactInputBody};
 use crate::conditions::{self, ConcurrencyBody, RetryBody, UniqueBody};
 use crate::config::{Limits, ServerConfig};
 use crate::container_fields::{self, ContainerBody};
@@ -104,6 +105,7 @@ lenient_object! {
         upload: String = "upload",
         stdin: String = "stdin",
         stdin_upload: String = "stdin_upload",
+        inputs: Vec<ArtifactInputBody> = "inputs",
         pty: PtyBody = "pty",
         image: String = "image" | "image_name",
         container: ContainerBody = "container",
@@ -198,16 +200,23 @@ impl SubmitBody {
         };
         let gang = gang.check()?;
         let container = container_fields::check(self.image.take(), self.container.take(), limits)?;
-        check_contained(container.as_deref(), gang.is_some(), self.working_dir.as_deref())?;
+        // In a copy of an upload what is relative is relative to its top.
+        let inside =
+            self.working_dir.as_deref().filter(|_| self.upload.as_ref().is_none_or(String::is_empty));
+        check_contained(container.as_deref(), gang.is_some(), inside)?;
         self.check_outside(container.is_some())?;
         let depends_on = self.depends_on.take().unwrap_or_default();
         if depends_on.len() > limits.dependencies {
             return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
         }
+        let named = |from: &str| depends_on.iter().filter(|name| *name == from).take(1).cloned().collect();
+        let wanted = self.inputs.take().unwrap_or_default().into_iter().map(Into::into);
+        let artifacts = artifact_inputs::check(wanted, named)?;
         let reference = optional("ref", self.reference.take(), limits.name)?;
         let rules = conditions::rules(&depends_on, self.rule.take(), self.rules.take())?;
         let hold = self.hold.unwrap_or(false).then_some(Hold::Asked { message: None });
-        let spec = JobSpec { gang, container, ..self.spec(program, config)? };
+        let mut spec = JobSpec { gang, container, ..self.spec(program, config)? };
+        artifact_inputs::add(&mut spec, artifacts);
         Ok(NewJob {
             id: ids::job(),
             spec: Arc::new(spec),
@@ -274,13 +283,7 @@ impl SubmitBody {
                            be kept into $MUSTER_ARTIFACTS, and leave out artifacts";
             return Err(ApiError::invalid_field("artifacts", message));
         }
-        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        let fields = [
-            ("upload", given(&self.upload)),
-            ("stdin", given(&self.stdin)),
-            ("stdin_upload", given(&self.stdin_upload)),
-            ("pty", self.pty.is_some()),
-        ];
+        let fields = [("pty", self.pty.is_some())];
         match fields.into_iter().find(|(_, is_given)| contained && *is_given) {
             Some((field, _)) => {
                 let message = format!(

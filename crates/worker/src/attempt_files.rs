@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use muster_protocol::{Job, OnPreemptExit0};
 
 use crate::attempt_room::{self, AttemptRoom};
+use crate::containers::FileMount;
 use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
 
 /// Appears when the job is told to stop.
@@ -22,6 +23,13 @@ pub(crate) const CHECKPOINT_VARIABLE: &str = "MUSTER_CHECKPOINT_FILE";
 pub(crate) const CHECKPOINT_OUT_VARIABLE: &str = "MUSTER_CHECKPOINT_OUT";
 /// A directory that the attempts of a job on one machine share.
 pub(crate) const CHECKPOINT_DIR_VARIABLE: &str = "MUSTER_CHECKPOINT_DIR";
+
+/// A directory with the artifacts of needed jobs that were asked for.
+pub(crate) const INPUTS_VARIABLE: &str = "MUSTER_INPUTS";
+/// Where a container finds the copy of an upload.
+const CONTAINED_WORK: &str = "/workspace";
+/// Where a container finds artifacts of needed jobs, if it has no copy of an upload.
+const CONTAINED_INPUTS: &str = "/inputs";
 
 /// The notice of an attempt in a container, in the folder that both see.
 pub(crate) const CONTAINED_NOTICE: &str = "notice";
@@ -68,16 +76,41 @@ impl AttemptFiles {
         self.give_inputs(spec, job);
     }
 
-    /// Says where the attempt finds what was sent along with its job.
+    /// Says where the attempt finds what was sent along with its job, and the artifacts that it needs.
     fn give_inputs(&self, spec: &mut StartSpec, job: &Job) {
-        if job.upload.is_some()
-            && let Some(room) = self.room(&spec.key)
-        {
-            let directory = room.work().join(job.working_dir.as_deref().unwrap_or_default());
-            directory.to_string_lossy().trim_end_matches('/').clone_into(&mut spec.cwd);
-        }
         if job.stdin_upload.is_some() {
             spec.stdin = self.stdin(&spec.key);
+        }
+        let Some(room) = self.room(&spec.key) else { return };
+        let has_copy = job.upload.is_some();
+        let inside = |root: &str| {
+            let directory = Path::new(root).join(job.working_dir.as_deref().unwrap_or_default());
+            directory.to_string_lossy().trim_end_matches('/').to_owned()
+        };
+        let mount = |source: PathBuf, target: &str| FileMount {
+            source: source.to_string_lossy().into_owned(),
+            target: target.to_owned(),
+            read_only: false,
+        };
+        let mut inputs = room.inputs().to_string_lossy().into_owned();
+        match &mut spec.container {
+            Some(container) if has_copy => {
+                inputs = inside(CONTAINED_WORK);
+                container.working_dir = Some(inputs.clone());
+                container.mounts.push(mount(room.work(), CONTAINED_WORK));
+            }
+            None if has_copy => {
+                inputs = inside(&room.work().to_string_lossy());
+                spec.cwd.clone_from(&inputs);
+            }
+            Some(container) if !job.inputs.is_empty() => {
+                CONTAINED_INPUTS.clone_into(&mut inputs);
+                container.mounts.push(mount(room.inputs(), CONTAINED_INPUTS));
+            }
+            Some(_) | None => {}
+        }
+        if !job.inputs.is_empty() {
+            spec.env.push((INPUTS_VARIABLE.to_owned(), inputs));
         }
     }
 

@@ -14,6 +14,8 @@ use crate::keeper::Key;
 
 /// The copy of an upload.
 const WORK: &str = "work";
+/// Artifacts of needed jobs, where they are not in the copy of an upload.
+const INPUTS: &str = "inputs";
 
 /// The folder of all rooms.
 pub(crate) fn rooms_directory(data_dir: &Path) -> PathBuf {
@@ -36,12 +38,25 @@ impl AttemptRoom {
         self.path.join(WORK)
     }
 
-    /// Makes an empty directory in the room, and the room if need be.
+    /// Where artifacts of needed jobs are, if the attempt has no copy of an upload.
+    pub(crate) fn inputs(&self) -> PathBuf {
+        self.path.join(INPUTS)
+    }
+
+    /// Makes the empty directory for the copy of an upload, and the room if need be.
     pub(crate) fn make_work(&self) -> io::Result<PathBuf> {
+        self.make(self.work())
+    }
+
+    /// The same for artifacts of needed jobs.
+    pub(crate) fn make_inputs(&self) -> io::Result<PathBuf> {
+        self.make(self.inputs())
+    }
+
+    fn make(&self, directory: PathBuf) -> io::Result<PathBuf> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
-        let work = self.work();
-        DirBuilder::new().mode(0o755).create(&work)?;
-        Ok(work)
+        DirBuilder::new().mode(0o755).create(&directory)?;
+        Ok(directory)
     }
 
     /// Removes the room with everything in it. What the job took its own rights away from is given them back first.

@@ -75,7 +75,7 @@ pub(crate) fn note_of(job: &Job, default_grace: Duration, default_dir: &Path) ->
     let grace_ms =
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
     let once = job.retry.as_ref().is_some_and(|retry| retry.lost == Some(false));
-    let room = job.upload.is_some();
+    let room = job.upload.is_some() || !job.inputs.is_empty();
     Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room, wanted }
 }
 

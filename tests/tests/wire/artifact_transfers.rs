@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use muster_s3_testkit::Seaweed;
 use muster_tests::{
-    Backing, Http, PortLease, Response, Scheduler, Settings, StoreKind, Worker, WorkerSettings, id_of, until,
+    Backing, Http, PortLease, Response, Scheduler, StoreKind, Worker, WorkerSettings, id_of, until,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -156,7 +156,7 @@ const ZEROS: &str = "2daeb1f36095b44b318410b3f4e8b5d989dcc7bb023d1426c492dab0a30
 const BOTH: &str = "2c2ab423b904a996dc57de8c91631a6b0d7e492b01373bac16a4a6f7d0130723";
 const PART: usize = 8 * 1024 * 1024;
 
-/// Sends a part to where the scheduler says. Returns its ETag.
+/// Sends a part to where the scheduler says. Returns its `ETag`.
 fn send_part(server: &Seaweed, place: &Value, content: &[u8]) -> String {
     let link = &place["files"][0]["parts"][0];
     let target = link["url"].as_str().unwrap().strip_prefix(&server.endpoint()).unwrap().to_owned();
@@ -233,7 +233,7 @@ fn files_of_the_working_directory_are_kept_by_patterns() {
     assert!(directory.path().join("out/a.pt").exists(), "the files stay where they are");
     for wrong in ["../*", "/etc/*", "a**"] {
         let refused =
-            scheduler.http().post("/jobs", &json!({"command": "true", "artifacts": [wrong]}).to_string());
+            scheduler.http().post("/jobs", json!({"command": "true", "artifacts": [wrong]}).to_string());
         assert_eq!(refused.status, 400, "{wrong}: {}", refused.text());
     }
     let contained = json!({"command": "true", "image": "x", "artifacts": ["*"]}).to_string();

@@ -94,6 +94,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST /uploads/{id}/complete", "submit", ""),
     ("GET /jobs/{id}/uploads/{upload}", "checkpoint", ""),
     ("POST /jobs/{id}/uploads/{upload}/chunks", "checkpoint", "{\"x\":1}"),
+    ("GET /jobs/{id}/inputs", "checkpoint", ""),
+    ("GET /jobs/{id}/inputs/{name}", "checkpoint", ""),
     ("GET /jobs/{id}/exec", "change job", ""),
     ("GET /jobs/{id}/terminal", "change job", ""),
     ("GET /pipelines", "read", ""),

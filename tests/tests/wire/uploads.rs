@@ -33,6 +33,11 @@ fn complete(scheduler: &Scheduler, id: &str) -> Response {
     scheduler.http().post(&format!("/uploads/{id}/complete"), "")
 }
 
+/// Sends one file and returns the id of the upload.
+pub(crate) fn sent_file(scheduler: &Scheduler, path: &str, text: &str) -> String {
+    sent(scheduler, &one_file(path, text), text)
+}
+
 fn sent(scheduler: &Scheduler, manifest: &UploadManifest, text: &str) -> String {
     let answer: Value = declare(scheduler, manifest).expect(200).json();
     let id = answer["id"].as_str().unwrap().to_owned();

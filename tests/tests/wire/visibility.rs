@@ -382,13 +382,48 @@ fn no_route_that_shows_a_job_is_left_out() {
         .filter(|path| kinds.contains(&path.split('/').nth(1).unwrap()))
         // Only its owner reads a checkpoint and what was sent along, and opens a terminal; workers serve it.
         .filter(|path| {
-            !["/checkpoint", "/uploads/{upload}", "/exec", "/terminal"].iter().any(|end| path.ends_with(end))
+            !["/checkpoint", "/uploads/{upload}", "/inputs", "/inputs/{name}", "/exec", "/terminal"]
+                .iter()
+                .any(|end| path.ends_with(end))
         })
         .filter(|path| !path.ends_with("/terminals/{session}"))
         // One artifact is as hidden as the list of them, by the same lines.
         .filter(|path| !path.ends_with("/artifacts/{name}"))
         .collect();
     assert_eq!(listed, documented);
+}
+
+#[test]
+fn artifacts_of_a_private_job_reach_only_the_job_that_names_them() {
+    let cluster = Cluster::start(StoreKind::Sqlite);
+    let (http, ann, bob) = (cluster.http(), cluster.token("ann"), cluster.token("bob"));
+    let (worker, other) = (cluster.worker("w1"), cluster.worker("w2"));
+    let private = json!({ "command": "x", "private": true });
+    let first = text(&ask(&http, &ann, "POST", "/jobs", &private.to_string())["id"]);
+    let lease = ask(&http, &worker, "GET", "/jobs/next?worker_id=w1", "")["lease"].clone();
+    ask(&http, &worker, "PUT", &format!("/jobs/{first}/artifacts/a?lease={lease}"), MARK);
+    ask(&http, &worker, "POST", &format!("/jobs/{first}/done?lease={lease}"), "");
+    let wish =
+        json!({ "command": "x", "private": true, "depends_on": [first], "inputs": [{ "from": first }] });
+    let refused = send(&http, &bob, "POST", "/jobs", &wish.to_string());
+    assert!(refused.status == 400 && refused.text().contains("does not exist"), "{}", refused.text());
+    let second = text(&ask(&http, &ann, "POST", "/jobs", &wish.to_string())["id"]);
+    let poll = json!({ "max": 1, "takes_inputs": true, "takes_all_inputs": true }).to_string();
+    let claimed = ask(&http, &worker, "POST", "/workers/w1/sync", &poll)["jobs"][0].clone();
+    assert_eq!(claimed["id"], json!(second), "{claimed}");
+    let token = vec![("X-Muster-Token", text(&claimed["token"]))];
+    let (list, one) = (format!("/jobs/{second}/inputs"), format!("/jobs/{second}/inputs/a?from={first}"));
+    for shown in [&worker, &ann, &token] {
+        assert_eq!(ask(&http, shown, "GET", &list, "")["files"][0]["from"], json!(first));
+        assert_eq!(send(&http, shown, "GET", &one, "").text(), MARK);
+    }
+    for (shown, status) in [(&other, 403), (&bob, 404)] {
+        for target in [&list, &one] {
+            assert_eq!(send(&http, shown, "GET", target, "").status, status, "{target}");
+        }
+    }
+    // Elsewhere the worker has no right to it.
+    assert_eq!(send(&http, &other, "GET", &format!("/jobs/{first}/artifacts/a"), "").status, 403);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_protocol::SecretUse;
+use muster_protocol::{ArtifactInput, SecretUse};
 
 /// Memory in MiB: `4G`, `512M`, `1.5GiB`, or a plain number of MiB. Fractions are rounded up.
 pub(crate) fn memory_mb(text: &str) -> Result<u64, String> {
@@ -66,6 +66,15 @@ pub(crate) fn secret_file(text: &str) -> Result<SecretUse, String> {
     secret(text).map(|wanted| SecretUse { file: true, ..wanted })
 }
 
+/// `JOB[:PATH[:TO]]` of an input. A name of a step or an id has no colon in it.
+pub(crate) fn input(text: &str) -> Result<ArtifactInput, String> {
+    let mut parts = text.splitn(3, ':').map(str::to_owned);
+    let from = parts.next().filter(|from| !from.is_empty());
+    let from = from.ok_or_else(|| format!("{text:?} names no job; write JOB, JOB:PATH or JOB:PATH:TO"))?;
+    let mut part = || parts.next().filter(|part| !part.is_empty());
+    Ok(ArtifactInput { from, path: part(), to: part() })
+}
+
 /// `NAME=AMOUNT` of a named counter; the amount is 1 when left out.
 pub(crate) fn counter(text: &str) -> Result<(String, u64), String> {
     let (name, amount) = text.split_once('=').unwrap_or((text, "1"));
@@ -88,6 +97,17 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_input_is_a_job_a_path_and_a_place() {
+        let read = |text: &str| input(text).map(|input| (input.from, input.path, input.to));
+        let own = |text: &str| Some(text.to_owned());
+        assert_eq!(read("job-1").unwrap(), ("job-1".to_owned(), None, None));
+        assert_eq!(read("job-1:a/b").unwrap(), ("job-1".to_owned(), own("a/b"), None));
+        assert_eq!(read("job-1:a:c:d").unwrap(), ("job-1".to_owned(), own("a"), own("c:d")));
+        assert_eq!(read("job-1::in/").unwrap(), ("job-1".to_owned(), None, own("in/")));
+        assert!(read(":a").unwrap_err().contains("JOB:PATH"));
+    }
 
     #[test]
     fn parameters() {

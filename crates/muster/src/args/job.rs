@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use muster_protocol::SecretUse;
+use muster_protocol::{ArtifactInput, SecretUse};
 
 use super::amounts;
 use super::conditions::ConditionArgs;
@@ -47,6 +47,7 @@ const SUBMIT_EXAMPLES: &str = "\
 Examples:
   muster submit -- ./prepare.sh
   muster submit --after JOB --gpus 1 -- ./train.sh
+  muster submit --input JOB:model.pt -- sh -c './test.sh $MUSTER_INPUTS/model.pt'
   muster submit --array 0-999%50 -- ./simulate.sh
   muster submit --gang 4 --gpus 8 -- torchrun train.py
   muster submit --each-line urls.txt -- sh -c 'curl -O \"$MUSTER_ARRAY_ITEM\"'
@@ -152,6 +153,9 @@ pub(crate) struct JobArgs {
     /// What the command reads from its standard input: a file, or - for that of this program, read to its end
     #[arg(long, value_name = "FILE", help_heading = "Inputs")]
     pub(crate) stdin: Option<String>,
+    /// Wait for a job and find its artifacts in the directory `$MUSTER_INPUTS`: all of them, or a file, a folder or a pattern such as 'parts/*', under its own name or as TO; may be repeated
+    #[arg(long = "input", value_name = "JOB[:PATH[:TO]]", value_parser = amounts::input, help_heading = "Inputs")]
+    pub(crate) inputs: Vec<ArtifactInput>,
     /// A word of your choice: submitting again with the same one returns the job made the first time
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,

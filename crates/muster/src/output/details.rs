@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_client::status_name;
-use muster_protocol::{Concurrency, Container, DependencyRule, Job, Retry};
+use muster_protocol::{ArtifactInput, Concurrency, Container, DependencyRule, Job, Retry};
 use serde_json::Value;
 
 use super::human::command;
@@ -33,8 +33,9 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("command", command(job));
     add("image", job.image.as_deref().map(printable).unwrap_or_default());
     add("container", job.container.as_deref().map(container).unwrap_or_default());
-    add("upload", job.upload.as_deref().map(upload).unwrap_or_default());
-    add("stdin", job.stdin_upload.as_deref().map(upload).unwrap_or_default());
+    for (label, value) in finds(job) {
+        add(label, value);
+    }
     add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
     add("artifacts", printable(&job.artifacts.join(" ")));
     add("stdout", job.stdout_path.as_deref().map(printable).unwrap_or_default());
@@ -107,9 +108,23 @@ fn container(asked: &Container) -> String {
     printable(&said.join(", "))
 }
 
+/// What the job finds when it starts.
+fn finds(job: &Job) -> Vec<(&'static str, String)> {
+    let sent = [("upload", &job.upload), ("stdin", &job.stdin_upload)];
+    let sent = sent.into_iter().filter_map(|(label, id)| Some((label, upload(id.as_deref()?))));
+    sent.chain(job.inputs.iter().map(|each| ("input", input(each)))).collect()
+}
+
 /// Its id is long, and its beginning tells it apart.
 fn upload(id: &str) -> String {
     format!("{}, sent along", printable(&id.chars().take(12).collect::<String>()))
+}
+
+/// Which artifacts of which job, and where they go.
+fn input(input: &ArtifactInput) -> String {
+    let what = input.path.as_deref().unwrap_or("all artifacts");
+    let place = input.to.as_deref().map(|to| format!(", as {to}")).unwrap_or_default();
+    printable(&format!("{what} of {}{place}", input.from))
 }
 
 /// The GPUs of its worker that it has, or had last.

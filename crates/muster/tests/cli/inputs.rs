@@ -168,3 +168,36 @@ fn steps_of_a_pipeline_name_directories_and_inputs_beside_the_file() {
     let wrong = up.run(&["submit", "flow/wrong.yaml"]);
     assert!(wrong.code() != 0 && wrong.stderr.contains("step a"), "{wrong:?}");
 }
+
+#[test]
+fn a_job_finds_what_another_one_left() {
+    let up = Up::start();
+    let first = up.submit(&["--", "sh", "-c", "cd $MUSTER_ARTIFACTS; mkdir d; echo one > a; echo two > d/b"]);
+    let script = "cat $MUSTER_INPUTS/a $MUSTER_INPUTS/in/b";
+    let (file, folder) = (format!("{first}:a"), format!("{}:d:in/", &first[..12]));
+    let run = ["run", "--input", &file, "--input", &folder, "--", "sh", "-c", script];
+    assert_eq!(up.run(&run).ok().stdout, "one\ntwo\n");
+    let jobs = up.run(&["ls", "--all", "--json"]).ok().json();
+    let second = jobs.as_array().unwrap().iter().find(|job| job["id"] != first.as_str()).unwrap();
+    assert_eq!(second["depends_on"].as_array().unwrap().len(), 1, "it waits for the job by itself");
+    let shown = up.run(&["show", second["id"].as_str().unwrap()]).ok().stdout;
+    assert!(shown.contains(&format!("input:      a of {first}\n")), "{shown}");
+    assert!(shown.contains(&format!("d of {first}, as in/")), "{shown}");
+    let failed = up.run(&["run", "--input", &format!("{first}:none"), "--", "true"]);
+    assert!(failed.code() != 0 && failed.stderr.contains("left no artifact \"none\""), "{failed:?}");
+    let unknown = up.run(&["run", "--input", ":x", "--", "true"]);
+    assert!(unknown.code() == 2 && unknown.stderr.contains("JOB:PATH"), "{unknown:?}");
+}
+
+#[test]
+fn inputs_of_a_pipeline_are_checked_with_their_place() {
+    let up = Up::start();
+    let text = "steps:\n- {name: extract, run: x}\n- {name: load, run: x, needs: [], inputs: [{from: extract, path: a}]}\n";
+    write(up.directory.path(), "p.yaml", text);
+    let refused = up.run(&["submit", "--check", "p.yaml"]);
+    assert!(refused.code() != 0, "{refused:?}");
+    assert!(
+        refused.stderr.contains("p.yaml:3:") && refused.stderr.contains("which it does not need"),
+        "{refused:?}"
+    );
+}

@@ -16,6 +16,7 @@ use crate::dispatcher::{Handed, Waiting};
 use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, empty, json, leased_name};
+use crate::job_inputs::Takes;
 use crate::ownership;
 use crate::submission::check_text;
 use crate::{duration, job_inputs, secret_uses, view};
@@ -73,7 +74,7 @@ pub(crate) async fn claim_next(State(app): State<Shared>, call: Call) -> Result<
         Some(delivery) => take_jobs(&app, delivery, call.request_id)?,
         None => Vec::new(),
     };
-    job_inputs::keep_back(&app, call.worker().as_ref(), &mut jobs).await?;
+    job_inputs::keep_back(&app, call.worker().as_ref(), Takes::Nothing, &mut jobs).await?;
     secret_uses::attach(&app, call.worker().as_ref(), &mut jobs).await?;
     answer(&jobs, max.is_some())
 }

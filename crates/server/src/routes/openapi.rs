@@ -23,9 +23,9 @@ use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
     arrays, artifact_links, artifact_uploads, artifacts, auth, batch, bulk, cancel, checkpoint, claim,
-    control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc,
-    pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users,
-    webhooks, workers,
+    control, credentials, dead_letters, docs, events, explain, gangs, inputs, jobs, listing, logs, notice,
+    oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage,
+    users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -120,6 +120,8 @@ use super::{
         uploads::complete_upload,
         uploads::get_job_upload,
         uploads::read_job_chunks,
+        inputs::list_inputs,
+        inputs::get_input,
         dead_letters::list_dead_letters,
         dead_letters::retry_dead_letters,
         dead_letters::delete_dead_letters,

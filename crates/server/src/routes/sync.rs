@@ -23,6 +23,7 @@ use crate::dispatcher::{Handed, Leased, Waiting};
 use crate::edge::RequestId;
 use crate::error::ApiError;
 use crate::extract::{Call, WorkerPath, json};
+use crate::job_inputs::Takes;
 use crate::lenient::{self, lenient_object};
 use crate::{job_inputs, secret_uses, view};
 
@@ -86,6 +87,7 @@ lenient_object! {
         claim_again: bool = "claim_again",
         prepares: bool = "prepares",
         takes_inputs: bool = "takes_inputs",
+        takes_all_inputs: bool = "takes_all_inputs",
         prepared: Vec<LeaseBody> = "prepared",
         own_leases: bool = "own_leases",
     }
@@ -266,9 +268,8 @@ impl Exchange<'_> {
                 self.hand_over(&mut response, handed)?;
             }
         }
-        if !request.takes_inputs.unwrap_or(false) {
-            job_inputs::keep_back(self.app, Some(self.worker), &mut response.jobs).await?;
-        }
+        let takes = Takes::of(request.takes_inputs, request.takes_all_inputs);
+        job_inputs::keep_back(self.app, Some(self.worker), takes, &mut response.jobs).await?;
         secret_uses::attach(self.app, Some(self.worker), &mut response.jobs).await?;
         Ok(response)
     }

@@ -19,9 +19,9 @@ use crate::error::ApiError;
 use super::rows::{Routes, Verb};
 use super::{
     arrays, artifact_links, artifact_uploads, artifacts, auth, batch, bulk, cancel, checkpoint, claim,
-    control, credentials, dead_letters, docs, events, explain, gangs, jobs, listing, logs, notice, oidc,
-    pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage, users,
-    webhooks, workers,
+    control, credentials, dead_letters, docs, events, explain, gangs, inputs, jobs, listing, logs, notice,
+    oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage,
+    users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -162,6 +162,8 @@ fn upload_routes(routes: Routes) -> Routes {
         .post("/uploads/{id}/complete", SubmitJobs, uploads::complete_upload)
         .get("/jobs/{id}/uploads/{upload}", ReadInputs, uploads::get_job_upload)
         .post("/jobs/{id}/uploads/{upload}/chunks", ReadInputs, uploads::read_job_chunks)
+        .get("/jobs/{id}/inputs", ReadInputs, inputs::list_inputs)
+        .get("/jobs/{id}/inputs/{name}", ReadInputs, inputs::get_input)
 }
 
 /// Users, tokens, keys of workers, and who did what to them.

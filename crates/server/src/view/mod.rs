@@ -60,6 +60,10 @@ pub(crate) fn resources(amounts: &domain::Resources) -> wire::Resources {
     }
 }
 
+fn artifact_input(input: &domain::ArtifactInput) -> wire::ArtifactInput {
+    wire::ArtifactInput { from: input.from.clone(), path: input.path.clone(), to: input.to.clone() }
+}
+
 /// What the submitter wants besides where and when it runs.
 fn wishes(spec: &domain::JobSpec) -> wire::Job {
     let on_disconnect = spec.on_disconnect.map(crate::conditions::on_disconnect_text);
@@ -86,6 +90,7 @@ fn wishes(spec: &domain::JobSpec) -> wire::Job {
         container,
         upload: inputs.and_then(|inputs| inputs.upload.as_ref()).map(id),
         stdin_upload: inputs.and_then(|inputs| inputs.stdin.as_ref()).map(id),
+        inputs: inputs.iter().flat_map(|inputs| &inputs.artifacts).map(artifact_input).collect(),
         pty: spec.pty.map(size),
         ..wire::Job::default()
     }

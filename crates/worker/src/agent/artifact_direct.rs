@@ -302,7 +302,7 @@ impl Direct {
         all.collect::<Option<_>>().ok_or_else(|| Failed::Store("not all parts have a link".to_owned()))
     }
 
-    /// Sends bytes to where a link leads, again where that can help. Returns the ETag.
+    /// Sends bytes to where a link leads, again where that can help. Returns the `ETag`.
     async fn put(
         &self,
         blobs: &BlobClient,
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn parts_are_never_too_many() {
         assert_eq!((part_size(PART), part_size(PART + 1)), (None, Some(PART)));
-        for size in [1 << 33, 5 << 40] {
+        for size in [1_u64 << 33, 5 << 40] {
             assert!(size.div_ceil(part_size(size).unwrap()) <= MOST_PARTS, "{size}");
         }
     }

@@ -233,7 +233,7 @@ impl Calls {
         let claim = (request.max > 0).then(|| self.claims.next(boottime_ns()));
         if let Some(claim) = &claim {
             (request.claim_key, request.claim_again) = (Some(claim.key.clone()), claim.again);
-            (request.prepares, request.takes_inputs) = (true, true);
+            (request.prepares, request.takes_inputs, request.takes_all_inputs) = (true, true, true);
         }
         let (client, worker_id, sender) = (self.client.clone(), self.worker_id.clone(), self.sender.clone());
         let task = tokio::spawn(async move {

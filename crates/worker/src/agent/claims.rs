@@ -111,7 +111,9 @@ impl Agent {
 
     /// A keeper of an older version would start the job without its standard input.
     fn gives_stdin(&self, job: &Job) -> Result<(), String> {
-        if job.stdin_upload.is_some() && !self.executor.gives_stdin {
+        let executor = &self.executor;
+        let gives = if job.image.is_some() { executor.gives_contained_stdin } else { executor.gives_stdin };
+        if job.stdin_upload.is_some() && !gives {
             return Err(
                 "the keeper of this worker is of an older version and gives no standard input; it is \
                         replaced when it has no jobs and the worker starts again"

@@ -28,6 +28,7 @@ pub(crate) fn fake() -> Executor {
         hands_secrets: true,
         runs_containers: true,
         gives_stdin: true,
+        gives_contained_stdin: true,
         gives_terminals: true,
         isolation: IsolationForm::None,
     }

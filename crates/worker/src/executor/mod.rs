@@ -39,6 +39,8 @@ pub(crate) struct Executor {
     pub(crate) runs_containers: bool,
     /// It gives processes a standard input.
     pub(crate) gives_stdin: bool,
+    /// It gives containers a standard input.
+    pub(crate) gives_contained_stdin: bool,
     /// It gives processes terminals.
     pub(crate) gives_terminals: bool,
 }

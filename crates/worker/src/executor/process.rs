@@ -166,6 +166,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         hands_secrets,
         runs_containers,
         gives_stdin,
+        gives_contained_stdin,
         gives_terminals,
         isolation,
     }) = messages.next()
@@ -190,6 +191,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         isolation,
         runs_containers,
         gives_stdin,
+        gives_contained_stdin,
         gives_terminals,
     };
     Ok((executor, jobs))

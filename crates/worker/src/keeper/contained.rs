@@ -44,6 +44,8 @@ pub(super) struct Contained {
     name: String,
     folder: PathBuf,
     memory: File,
+    /// What it reads, which its runner removes when it has opened it.
+    stdin: Option<String>,
     paths: AttemptPaths,
 }
 
@@ -78,6 +80,7 @@ pub(super) fn spawn(
         command: spec.argv.clone(),
         env: env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
         files,
+        stdin: spec.stdin.clone(),
     };
     let memory = in_memory(&order).map_err(|error| failed("its order", &error))?;
     let text = |text: String| CString::new(text).map_err(|error| failed("its order", &error));
@@ -102,8 +105,14 @@ pub(super) fn spawn(
         no_new_privileges: around.no_new_privileges,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
-    let contained =
-        Contained { directory: directory.to_owned(), name, folder, memory, paths: spec.paths.clone() };
+    let contained = Contained {
+        directory: directory.to_owned(),
+        name,
+        folder,
+        memory,
+        stdin: spec.stdin.clone(),
+        paths: spec.paths.clone(),
+    };
     Ok((pid, contained))
 }
 
@@ -220,5 +229,8 @@ impl Contained {
         }
         // What cannot be removed now is removed with the other leftovers.
         let _ = fs::remove_dir_all(&self.folder);
+        if let Some(stdin) = &self.stdin {
+            let _ = fs::remove_file(stdin);
+        }
     }
 }

@@ -333,6 +333,9 @@ pub enum FromKeeper {
         /// It gives processes a standard input.
         #[serde(default)]
         gives_stdin: bool,
+        /// It gives containers a standard input too.
+        #[serde(default)]
+        gives_contained_stdin: bool,
         /// It gives processes terminals.
         #[serde(default)]
         gives_terminals: bool,

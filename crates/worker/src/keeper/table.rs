@@ -295,6 +295,7 @@ impl State {
                     isolation: self.isolation.as_ref().map_or(IsolationForm::None, |own| own.form),
                     runs_containers: true,
                     gives_stdin: true,
+                    gives_contained_stdin: true,
                     gives_terminals: true,
                 }];
             }

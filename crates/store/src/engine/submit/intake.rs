@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_domain::lifecycle::first_phase;
 use muster_domain::{
-    By, Ended, Event, EventKind, GangId, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status,
+    By, Ended, Event, EventKind, GangId, Inputs, Job, JobId, JobSpec, Needs, Phase, Rejection, Rule, Status,
     Timestamp, Trigger, dependency, differences,
 };
 
@@ -126,6 +126,7 @@ impl Intake {
         let (mut needs, mut ancestor) = (Needs::default(), None);
         let (mut depends_on, mut rules) = (Vec::with_capacity(parents.len()), Vec::new());
         let mut seen = HashSet::with_capacity(parents.len());
+        let mut named = Vec::new();
         for (place, parent) in parents.iter().enumerate() {
             let (parent, unit) = match parent {
                 Parent::Existing(id) => {
@@ -140,6 +141,7 @@ impl Intake {
             if let Some(gang) = &parent.spec.gang {
                 gangs.insert(parent.id, gang.id);
             }
+            named.push(parent.id);
             if !seen.insert(parent.id) {
                 continue;
             }
@@ -160,7 +162,8 @@ impl Intake {
                 self.edges.push(Edge { parent: id, child: new.id, rule });
             }
         }
-        let spec = with_dependencies(&new.spec, depends_on, rules, gangs);
+        let inputs = with_sources(new, &named)?;
+        let spec = with_dependencies(&new.spec, depends_on, rules, gangs, inputs);
         Ok(self.add(new, spec, (needs, ancestor), work.now))
     }
 
@@ -301,11 +304,32 @@ fn same(key: &str, first: JobId, spec: &JobSpec, again: &JobSpec) -> Result<(), 
     Err(Rejection::KeyReused { key: key.to_owned(), first: first.to_string(), fields })
 }
 
+/// The inputs of a job with the jobs that their artifacts come from: `parents` are its dependencies in the order of their names.
+fn with_sources(new: &NewJob, parents: &[JobId]) -> Result<Option<Box<Inputs>>, Rejection> {
+    let Some(inputs) = new.spec.inputs.as_ref().filter(|inputs| !inputs.artifacts.is_empty()) else {
+        return Ok(new.spec.inputs.clone());
+    };
+    let places: HashMap<&str, JobId> =
+        new.depends_on.iter().map(String::as_str).zip(parents.iter().copied()).collect();
+    let mut inputs = inputs.clone();
+    for input in &mut inputs.artifacts {
+        let job = |name: &String| {
+            let unknown = || Rejection::UnknownDependency { name: name.clone() };
+            places.get(name.as_str()).copied().ok_or_else(unknown)
+        };
+        input.jobs = input.names.drain(..).map(|name| job(&name)).collect::<Result<_, _>>()?;
+        let mut seen = HashSet::new();
+        input.jobs.retain(|job| seen.insert(*job));
+    }
+    Ok(Some(inputs))
+}
+
 fn with_dependencies(
     spec: &Arc<JobSpec>,
     depends_on: Vec<JobId>,
     mut rules: Vec<Rule>,
     gangs: BTreeMap<JobId, GangId>,
+    inputs: Option<Box<Inputs>>,
 ) -> Arc<JobSpec> {
     if depends_on.is_empty() {
         return Arc::clone(spec);
@@ -313,5 +337,5 @@ fn with_dependencies(
     if rules.iter().all(|rule| *rule == Rule::default()) {
         rules.clear();
     }
-    Arc::new(JobSpec { depends_on, rules, gangs, ..spec.as_ref().clone() })
+    Arc::new(JobSpec { depends_on, rules, gangs, inputs, ..spec.as_ref().clone() })
 }

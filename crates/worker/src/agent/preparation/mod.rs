@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod image;
+mod inputs;
 mod upload;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::containers::{Pulls, Wanted};
 use crate::keeper::{Key, StartSpec};
 use crate::launch::Note;
 use crate::output_files::OutputFiles;
+use crate::uploads::Place;
 
 /// How many steps are done at a time, over all jobs.
 const STEPS_AT_ONCE: usize = 8;
@@ -43,6 +45,8 @@ pub(super) enum Step {
     Stdin(String),
     /// The directory that it runs in a copy of.
     Upload(String, AttemptRoom),
+    /// Artifacts of needed jobs, and where they go.
+    Inputs(Place, AttemptRoom),
 }
 
 /// Why a job cannot be started.
@@ -143,6 +147,14 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
                 let _room = tools.room.acquire().await;
                 let target = upload::directory_target(room)?;
                 tools.uploads.fetch(&tools.client, spec, id, target).await?;
+                if spec.container.is_some() {
+                    upload::open(room.work()).await?;
+                }
+            }
+            Step::Inputs(place, room) => {
+                let _room = tools.room.acquire().await;
+                inputs::make(place, room).await?;
+                inputs::fetch(&tools.client, spec, place).await?;
             }
             Step::OutputFiles(files) => create(files.clone()).await?,
         }
@@ -161,11 +173,26 @@ pub(super) fn steps(
     let checkpoint = (!spec.paths.checkpoint.is_empty()).then_some(Step::Checkpoint);
     let stdin = job.stdin_upload.as_ref().filter(|_| spec.stdin.is_some());
     let upload = job.upload.clone().zip(files.room(&spec.key));
+    let inputs = files.room(&spec.key).filter(|_| !job.inputs.is_empty());
     let steps = checkpoint.into_iter().chain(image.map(Step::Image));
     let steps = steps.chain(stdin.cloned().map(Step::Stdin));
     let steps = steps.chain(upload.map(|(id, room)| Step::Upload(id, room)));
+    // Artifacts go into the copy of an upload, which must be there before.
+    let steps = steps.chain(inputs.map(|room| Step::Inputs(place(job, spec, &room), room)));
     // Last, so that no file is emptied for a job that is not started.
     steps.chain(note.output.clone().map(Step::OutputFiles)).collect()
+}
+
+/// Where artifacts of needed jobs go: the directory that the job runs in if that is its own, else one beside it.
+fn place(job: &Job, spec: &StartSpec, room: &AttemptRoom) -> Place {
+    let is_contained = spec.container.is_some();
+    match job.upload {
+        Some(_) => {
+            let below = job.working_dir.clone().unwrap_or_default();
+            Place { root: room.work(), below, is_copy: true, is_contained }
+        }
+        None => Place { root: room.inputs(), below: String::new(), is_copy: false, is_contained },
+    }
 }
 
 /// Makes or empties files, which another machine may be slow to do.

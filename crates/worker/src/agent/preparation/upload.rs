@@ -20,7 +20,7 @@ use super::{Cost, Unready};
 use crate::attempt_room::AttemptRoom;
 use crate::backoff::Backoff;
 use crate::keeper::StartSpec;
-use crate::uploads::{ChunkCache, Target, Unpacker};
+use crate::uploads::{ChunkCache, Target, Unpacker, open_to_all};
 
 /// How long a scheduler that answers, but not well, is asked again. One that does not answer at all is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -171,7 +171,9 @@ impl Source {
 }
 
 /// Asks again while it may help.
-async fn insist<T, F: Future<Output = Result<T, Failure>>>(ask: impl Fn() -> F) -> Result<T, Failure> {
+pub(super) async fn insist<T, F: Future<Output = Result<T, Failure>>>(
+    ask: impl Fn() -> F,
+) -> Result<T, Failure> {
     let mut answered: Option<Instant> = None;
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
     loop {
@@ -189,18 +191,20 @@ async fn insist<T, F: Future<Output = Result<T, Failure>>>(ask: impl Fn() -> F) 
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     done: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {
     let ended = tokio::task::spawn_blocking(done).await;
     ended.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(Failure::File)
 }
 
-/// Why an upload is not there.
+/// Why something is not there.
 #[derive(Debug)]
-enum Failure {
+pub(super) enum Failure {
     Call(ClientError),
     Damaged(UploadError),
+    /// What came is not what should have come.
+    Wrong(&'static str),
     File(io::Error),
 }
 
@@ -209,7 +213,7 @@ impl Failure {
         match self {
             Self::Call(error) => error.is_transient(),
             // A body that broke off comes whole the next time.
-            Self::Damaged(_) => true,
+            Self::Damaged(_) | Self::Wrong(_) => true,
             Self::File(_) => false,
         }
     }
@@ -222,6 +226,7 @@ impl Failure {
                 (format!("the upload {short} cannot be fetched: {error}"), cost)
             }
             Self::Damaged(error) => (format!("the upload {short} is damaged: {error}"), Cost::Attempt),
+            Self::Wrong(why) => (format!("the upload {short} is damaged: {why}"), Cost::Attempt),
             Self::File(error) => {
                 (format!("the upload {short} cannot be unpacked here: {error}"), Cost::Attempt)
             }
@@ -237,6 +242,12 @@ pub(super) fn stdin_target(spec: &StartSpec) -> Result<Target, Unready> {
         message: "this worker has no place for the standard input of the job".to_owned(),
         cost: Cost::Attempt,
     })
+}
+
+/// Lets whoever a container runs as use the copy.
+pub(super) async fn open(work: PathBuf) -> Result<(), Unready> {
+    let opened = blocking(move || open_to_all(&work)).await;
+    opened.map_err(|failure| failure.unready("in the container"))
 }
 
 /// The empty directory that an upload is unpacked into.

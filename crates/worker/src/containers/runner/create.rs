@@ -38,6 +38,10 @@ pub(super) fn body(order: &Order) -> ContainerCreateBody {
         labels: Some(labels::labels(&order.directory, &order.key, &order.env)),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
+        attach_stdin: order.stdin.is_some().then_some(true),
+        open_stdin: order.stdin.is_some().then_some(true),
+        // It ends when all of the file was passed on.
+        stdin_once: order.stdin.is_some().then_some(true),
         host_config: Some(host(order)),
         ..ContainerCreateBody::default()
     }

@@ -7,6 +7,7 @@
 //! removed, or cannot be; a runner that is killed leaves its container to the keeper, which knows its name.
 
 mod create;
+mod input;
 mod output;
 mod signals;
 mod watch;
@@ -39,6 +40,9 @@ pub(crate) struct Order {
     pub(crate) env: Vec<String>,
     /// Files of the attempt, besides those that the job asked for.
     pub(crate) files: Vec<FileMount>,
+    /// The file that it reads as its standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin: Option<String>,
 }
 
 /// Runs a container if this process was started for that, and `None` otherwise. Call it first in `main`, before any thread

@@ -13,6 +13,7 @@ use bollard::query_parameters::{
 use futures::StreamExt as _;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::input::{self, Input};
 use super::output::{Passed, Pieces, pump};
 use super::signals::Signals;
 use super::{Board, Order, create};
@@ -38,6 +39,7 @@ struct Running<'a> {
     client: Docker,
     order: &'a Order,
     passed: Passed,
+    input: Input,
 }
 
 /// What the engine said about the end.
@@ -66,9 +68,17 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
     };
     board.note.container = Some(id.clone());
     board.write();
-    let options = AttachContainerOptionsBuilder::new().stdout(true).stderr(true).stream(true).build();
-    let mut pieces = match client.attach_container(&id, Some(options)).await {
-        Ok(attached) => attached.output,
+    let stdin = match input::open(order.stdin.as_deref()) {
+        Ok(stdin) => stdin,
+        Err(error) => {
+            remove(&client, &order.name).await;
+            return Verdict::Vanished(format!("the standard input of the job cannot be read: {error}"));
+        }
+    };
+    let options = AttachContainerOptionsBuilder::new().stdout(true).stderr(true).stream(true);
+    let options = options.stdin(stdin.is_some()).build();
+    let (mut pieces, taken) = match client.attach_container(&id, Some(options)).await {
+        Ok(attached) => (attached.output, attached.input),
         Err(error) => return give_up(&client, order, &error).await,
     };
     if signals.end_is_asked_for() {
@@ -79,7 +89,8 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
         return give_up(&client, order, &error).await;
     }
     let forwarding = tokio::spawn(forward(client.clone(), id.clone(), signals));
-    let mut running = Running { client, order, passed: Passed::default() };
+    let input = Input::begin(stdin, taken);
+    let mut running = Running { client, order, passed: Passed::default(), input };
     let verdict = running.follow(&mut pieces, board).await;
     forwarding.abort();
     verdict
@@ -148,7 +159,15 @@ impl Running<'_> {
             {
                 return verdict;
             }
+            // The connection that is gone took what was still to be read with it.
+            let had_read = self.input.is_over();
             match self.await_engine().await {
+                Found::Running if !had_read => {
+                    remove(&self.client, &self.order.name).await;
+                    return Verdict::Vanished(
+                        "the container engine went away while the job read its input".into(),
+                    );
+                }
                 Found::Running => {
                     *pieces = self.all_output(true);
                     waited = self.until_end(pieces, board).await;
