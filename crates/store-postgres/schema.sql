@@ -274,8 +274,10 @@ CREATE TABLE artifacts (
     missing text,
     queue text NOT NULL,
     owner text NOT NULL,
+    removed bigint,
     PRIMARY KEY (job, lease, name)
 );
 CREATE INDEX artifacts_by_blob ON artifacts (blob) WHERE blob IS NOT NULL;
 CREATE INDEX artifacts_by_queue ON artifacts (queue, size);
 CREATE INDEX artifacts_by_owner ON artifacts (owner, size);
+CREATE INDEX artifacts_by_age ON artifacts (at) WHERE blob IS NOT NULL;

@@ -269,8 +269,10 @@ CREATE TABLE artifacts (
     missing TEXT,
     queue TEXT NOT NULL,
     owner TEXT NOT NULL,
+    removed INTEGER,
     PRIMARY KEY (job, lease, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX artifacts_by_blob ON artifacts (blob) WHERE blob IS NOT NULL;
 CREATE INDEX artifacts_by_queue ON artifacts (queue, size);
 CREATE INDEX artifacts_by_owner ON artifacts (owner, size);
+CREATE INDEX artifacts_by_age ON artifacts (at) WHERE blob IS NOT NULL;

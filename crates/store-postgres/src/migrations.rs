@@ -52,9 +52,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, name: "usage", sql: include_str!("../migrations/0016_usage.sql") },
     Migration { version: 17, name: "artifacts", sql: include_str!("../migrations/0017_artifacts.sql") },
     Migration {
-        version: 22,
+        version: 18,
         name: "artifact_removal",
-        sql: include_str!("../migrations/0022_artifact_removal.sql"),
+        sql: include_str!("../migrations/0018_artifact_removal.sql"),
     },
 ];
 

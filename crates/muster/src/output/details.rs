@@ -33,13 +33,9 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("command", command(job));
     add("image", job.image.as_deref().map(printable).unwrap_or_default());
     add("container", job.container.as_deref().map(container).unwrap_or_default());
-    for (label, value) in finds(job) {
+    for (label, value) in finds(job).into_iter().chain(leaves(job)) {
         add(label, value);
     }
-    add("directory", job.working_dir.as_deref().map(printable).unwrap_or_default());
-    add("artifacts", printable(&job.artifacts.join(" ")));
-    add("stdout", job.stdout_path.as_deref().map(printable).unwrap_or_default());
-    add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());
     add("user", job.user.as_deref().map(printable).unwrap_or_default());
     add("private", words_if(job.private, "only its owner and operators see it"));
@@ -113,6 +109,17 @@ fn finds(job: &Job) -> Vec<(&'static str, String)> {
     let sent = [("upload", &job.upload), ("stdin", &job.stdin_upload)];
     let sent = sent.into_iter().filter_map(|(label, id)| Some((label, upload(id.as_deref()?))));
     sent.chain(job.inputs.iter().map(|each| ("input", input(each)))).collect()
+}
+
+/// Where the job runs, and what it leaves there.
+fn leaves(job: &Job) -> [(&'static str, String); 4] {
+    let path = |path: &Option<String>| path.as_deref().map(printable).unwrap_or_default();
+    [
+        ("directory", path(&job.working_dir)),
+        ("artifacts", printable(&job.artifacts.join(" "))),
+        ("stdout", path(&job.stdout_path)),
+        ("stderr", path(&job.stderr_path)),
+    ]
 }
 
 /// Its id is long, and its beginning tells it apart.
