@@ -248,20 +248,40 @@ fn a_worker_keeps_what_a_job_leaves_also_of_one_that_fails() {
 fn many_artifacts_of_one_job_are_all_kept() {
     let scheduler = Scheduler::start(StoreKind::Sqlite);
     let _worker = Worker::start(&scheduler, WorkerSettings::new("w1", 1));
-    let script = "cd \"$MUSTER_ARTIFACTS\" && for i in $(seq 1500); do echo $i > f$i; done";
+    // Two more than may be kept.
+    let script = "cd \"$MUSTER_ARTIFACTS\" && for i in $(seq 10002); do echo $i > f$i; done";
     let id = scheduler.submit(script);
     scheduler.await_status(&id, "done", Duration::from_secs(300));
-    let (mut count, mut query) = (0, String::new());
+    let (mut count, mut query, mut told) = (0, String::new(), Vec::new());
     loop {
         let page = scheduler.http().get(&format!("/jobs/{id}/artifacts{query}")).expect(200).json();
-        assert_eq!((&page["files"], &page["missing"]), (&json!(1500), &json!(0)));
+        assert_eq!((&page["files"], &page["missing"]), (&json!(10_000), &json!(1)));
         count += names(&page).len();
+        let whole =
+            page["artifacts"].as_array().unwrap().iter().find(|one| one["name"] == "MUSTER_ARTIFACTS");
+        told.extend(whole.map(|one| one["missing"].as_str().unwrap().to_owned()));
         match page["next"].as_str() {
             Some(next) => query = format!("?after={next}"),
             None => break,
         }
     }
-    assert_eq!(count, 1500);
+    assert_eq!(count, 10_001);
+    assert_eq!(told, ["2 more files are not kept: an attempt has at most 10000 artifacts"]);
+}
+
+/// Larger than what S3 takes in one request, with a hole instead of bytes.
+#[test]
+fn an_artifact_of_five_gigabytes_is_kept_and_read() {
+    let scheduler = Scheduler::start(StoreKind::Sqlite);
+    let _worker = Worker::start(&scheduler, WorkerSettings::new("w1", 1));
+    let bytes = 5 * (1_u64 << 30) + 9;
+    let id = scheduler.submit(&format!("truncate -s {bytes} \"$MUSTER_ARTIFACTS/large\""));
+    scheduler.await_status(&id, "done", Duration::from_secs(500));
+    let all = list(&scheduler, &id);
+    assert_eq!((&all["bytes"], &all["missing"]), (&json!(bytes), &json!(0)), "{all}");
+    let target = format!("/jobs/{id}/artifacts/large");
+    let last = scheduler.http().request("GET", &target).header("Range", "bytes=-12").send();
+    assert_eq!((last.status, last.body), (206, vec![0; 12]));
 }
 
 #[test]

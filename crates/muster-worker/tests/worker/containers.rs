@@ -126,9 +126,14 @@ fn an_engine_that_is_killed_hands_its_jobs_back_at_no_cost() {
 #[test]
 fn an_engine_that_is_stopped_hands_its_jobs_back_at_no_cost() {
     let (scheduler, engine) = (Scheduler::start(), ContainerEngine::start(&[]));
-    let worker = contained_worker(&scheduler, &engine, &["--workers=1"]);
+    let mut worker = contained_worker(&scheduler, &engine, &["--workers=2"]);
     let id = running(&scheduler, &json!({}));
     engine.end(Signal::SIGTERM);
+    // A worker that had an engine starts without it and runs what needs none.
+    worker.kill9();
+    worker.restart();
+    let plain = scheduler.submit("true", &json!({}));
+    assert_eq!(scheduler.end_of(&plain).kind, ReportKind::Done);
     engine.restart();
     let report = scheduler.report_of(&id);
     assert_eq!(report.kind, ReportKind::Released, "{report:?}");

@@ -106,20 +106,26 @@ pub async fn artifacts_keep_within_their_bounds(stage: &Stage) {
     let files = ArtifactBounds { files: Some(2), ..ArtifactBounds::default() };
     keep_within(stage, lease, files, &[("a", kept("a", 5)), ("b", missing("x"))]).await.unwrap();
     keep_within(stage, lease, files, &[("a", kept("a2", 5))]).await.unwrap();
-    let third = keep_within(stage, lease, files, &[("c", kept("c", 1))]).await;
-    assert_eq!(third, Err(Rejection::TooManyArtifacts { limit: 2 }));
+    // What is missing takes the place of no file.
+    keep_within(stage, lease, files, &[("c", kept("c", 0)), ("d", missing("x"))]).await.unwrap();
+    for one in [kept("e", 1), missing("x")] {
+        let third = keep_within(stage, lease, files, &[("e", one)]).await;
+        assert_eq!(third, Err(Rejection::TooManyArtifacts { limit: 2 }));
+    }
+    let again = keep_within(stage, lease, files, &[("b", kept("b", 1))]).await;
+    assert_eq!(again, Err(Rejection::TooManyArtifacts { limit: 2 }));
     for bounds in [
         ArtifactBounds { job: Some(9), ..ArtifactBounds::default() },
         ArtifactBounds { queue: Some(9), ..ArtifactBounds::default() },
         ArtifactBounds { user: Some(9), ..ArtifactBounds::default() },
     ] {
-        let over = keep_within(stage, lease, bounds, &[("d", kept("d", 5))]).await;
+        let over = keep_within(stage, lease, bounds, &[("e", kept("e", 5))]).await;
         let full = matches!(over, Err(Rejection::ArtifactsFull { used: 5, wanted: 5, limit: 9, .. }));
         assert!(full, "{over:?}");
         keep_within(stage, lease, bounds, &[("a", kept("a3", 9))]).await.unwrap();
         keep_within(stage, lease, bounds, &[("a", kept("a4", 5))]).await.unwrap();
     }
-    assert_eq!(names(stage, ArtifactFilter::of(job.id, job.lease)).await, ["a", "b"]);
+    assert_eq!(names(stage, ArtifactFilter::of(job.id, job.lease)).await, ["a", "b", "c", "d"]);
 }
 
 pub async fn bytes_count_for_their_queue(stage: &Stage) {

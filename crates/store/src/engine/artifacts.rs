@@ -54,8 +54,17 @@ async fn keep<T: Tx>(work: &mut Work<'_, T>, wanted: &KeepArtifacts) -> Result<A
     let artifacts: Vec<Artifact> = wanted.artifacts.iter().map(artifact).collect();
     let added = artifacts.iter().map(Artifact::size).sum::<u64>();
     let freed = before.values().map(Artifact::size).sum::<u64>();
-    let files = artifacts.len() as u64 - before.len().min(artifacts.len()) as u64;
-    if let Some(rejection) = over_bounds(work, &job, wanted, (files, added, freed)).await? {
+    let kept = |one: &&Artifact| one.blob().is_some();
+    let (kept_now, kept_before) =
+        (artifacts.iter().filter(kept).count(), before.values().filter(kept).count());
+    let (missing_now, missing_before) = (artifacts.len() - kept_now, before.len() - kept_before);
+    let growth = Growth {
+        files: kept_now.saturating_sub(kept_before) as u64,
+        missing: missing_now.saturating_sub(missing_before) as u64,
+        added,
+        freed,
+    };
+    if let Some(rejection) = over_bounds(work, &job, wanted, growth).await? {
         return Ok(Err(rejection));
     }
     let (queue, user) = (queue_of(&job).to_owned(), user_of(&job).to_owned());
@@ -80,17 +89,35 @@ async fn earlier<T: Tx>(
     Ok(found)
 }
 
+/// What a request adds to the artifacts of an attempt.
+struct Growth {
+    /// By how many there are more files that are kept.
+    files: u64,
+    /// The same of those that are missing.
+    missing: u64,
+    /// Bytes that come, and bytes that are replaced.
+    added: u64,
+    freed: u64,
+}
+
 async fn over_bounds<T: Tx>(
     work: &mut Work<'_, T>,
     job: &Job,
     wanted: &KeepArtifacts,
-    (files, added, freed): (u64, u64, u64),
+    growth: Growth,
 ) -> Result<Option<Rejection>, StoreError> {
+    let Growth { added, freed, .. } = growth;
     let bounds = wanted.bounds;
     if bounds.files.is_some() || bounds.job.is_some() {
         let runs = work.tx.artifact_runs(job.id).await?;
-        let there = runs.iter().find(|run| run.lease == job.lease).map_or(0, |run| run.files + run.missing);
-        if let Some(limit) = bounds.files.filter(|limit| there + files > *limit) {
+        let there = runs.iter().find(|run| run.lease == job.lease);
+        let (files, missing) = there.map_or((0, 0), |run| (run.files, run.missing));
+        // What is missing has places of its own: it is told also when as many files are kept as may be.
+        let is_over = |limit: &u64| {
+            growth.files > 0 && files + growth.files > *limit
+                || growth.missing > 0 && missing + growth.missing > *limit
+        };
+        if let Some(limit) = bounds.files.filter(is_over) {
             return Ok(Some(Rejection::TooManyArtifacts { limit }));
         }
         let used = runs.iter().map(|run| run.bytes).sum();

@@ -3,6 +3,8 @@
 //! Guarantee: a job that names an image is started in a container or not at all.
 
 use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ use crate::keeper::Key;
 const ROUND: Duration = Duration::from_secs(20);
 /// Containers that are younger may be of attempts that began while the engine was asked.
 const SETTLED: Duration = Duration::from_secs(60);
+/// The file that says that this data directory has had a container engine.
+const KNOWN: &str = "container-engine";
 
 /// The engine of the worker, if there is one.
 #[derive(Debug)]
@@ -39,11 +43,20 @@ pub(super) struct Containers {
 }
 
 impl Containers {
-    /// Looks for the engine. Where the settings name one it must be there.
-    pub(super) async fn start(config: &WorkerConfig, executor: &Executor) -> Result<Self, WorkerError> {
+    /// Looks for the engine. Where the settings name one it must be there at the first start in a data directory. Later it
+    /// may be away for a while: the jobs of the worker must not suffer from that.
+    pub(super) async fn start(
+        config: &WorkerConfig,
+        executor: &Executor,
+        directory: &Path,
+    ) -> Result<Self, WorkerError> {
         let settings = &config.containers;
+        let known = directory.join(KNOWN);
         let engine = match find(settings).await {
             Ok(engine) if executor.runs_containers => {
+                if let Err(error) = fs::write(&known, &engine.name) {
+                    tracing::warn!(%error, path = %known.display(), "cannot note that there is a container engine");
+                }
                 let socket = &engine.reach.socket;
                 tracing::info!(
                     engine = engine.name,
@@ -61,6 +74,13 @@ impl Containers {
                 None
             }
             Err(reason) => match settings.mode {
+                ContainerMode::Docker | ContainerMode::Podman if known.exists() => {
+                    tracing::warn!(
+                        reason,
+                        "the container engine is away; jobs that name an image go elsewhere"
+                    );
+                    None
+                }
                 ContainerMode::Docker | ContainerMode::Podman => {
                     return Err(WorkerError::NoContainers { reason });
                 }

@@ -67,7 +67,7 @@ pub async fn run(
     let (executor, adopted) = connect(keeper.as_ref()).await?;
     isolation::check(&config, executor.isolation)?;
     let mut rounds = Rounds::new(&config);
-    let mut containers = Containers::start(&config, &executor).await?;
+    let mut containers = Containers::start(&config, &executor, directory.path()).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
     let mut identity = registration::request(&config, &worker_id);
     registration::equip(&mut identity, &secret_keys, keeper.is_some().then_some(executor.isolation));
