@@ -55,6 +55,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "artifact_removal",
         sql: include_str!("../migrations/0022_artifact_removal.sql"),
     },
+    Migration { version: 23, name: "moved_output", sql: include_str!("../migrations/0023_moved_output.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \
