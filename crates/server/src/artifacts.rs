@@ -167,7 +167,7 @@ async fn turn(app: &App) -> Result<OwnedSemaphorePermit, ApiError> {
 }
 
 /// The pieces of a body, each within its time.
-fn content(body: Body, patience: Duration, limit: Option<u64>) -> Content<'static> {
+pub(crate) fn content(body: Body, patience: Duration, limit: Option<u64>) -> Content<'static> {
     let pieces = futures::stream::unfold(Some((body, 0)), move |state| async move {
         let (mut body, mut size) = state?;
         match next(&mut body, patience).await {

@@ -82,6 +82,13 @@ impl Blobs {
         tried.is_ok_and(|checks| *checks)
     }
 
+    /// Something could not be done with it: until it answers again, it counts as away.
+    pub(crate) fn failed(&self, error: &BlobError) {
+        if error.is_passing() {
+            self.note(Some(&error.to_string()));
+        }
+    }
+
     fn note(&self, why: Option<&str>) {
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         match (why, outage.is_some()) {

@@ -1,7 +1,8 @@
-//! Checkpoints on their way in and out: small ones go into the database, larger ones into a file beside the
-//! output of their job, which goes when the job goes, or into the database in parts where several schedulers share it.
+//! Checkpoints on their way in and out: small ones go into the database, larger ones into the blob store where that is shared.
+//! Where it is not, or is away, they go into the database in parts where several schedulers share it, else into a file beside
+//! the output of their job, which goes when the job goes.
 //!
-//! Guarantee: a file is complete and on disk before the database names it, all parts are there before one of them is
+//! Guarantee: a file or object is complete and on disk before the database names it, all parts are there before one of them is
 //! read, and what the database no longer names is removed.
 
 use std::io;
@@ -11,8 +12,10 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use bytes::{Bytes, BytesMut};
-use futures::stream;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use http::StatusCode;
 use http_body_util::BodyExt as _;
+use muster_blob::{BlobError, BlobKey, Expected};
 use muster_domain::JobId;
 use muster_store::{CheckpointPart, Command, Content, PARTS_PREFIX, Store, StoreExt as _};
 use tokio::fs::{self, File};
@@ -20,8 +23,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::ids;
+use crate::{artifacts, ids};
 
+/// What keys of checkpoints begin with.
+pub(crate) const CHECKPOINTS: &str = "checkpoints/";
+/// The names of checkpoints in the blob store begin with this; what follows is the key.
+const OBJECT_PREFIX: &str = "object-";
 /// Up to this size a checkpoint is kept in the database.
 const SMALL: usize = 64 * 1024;
 /// Bytes of a part of a checkpoint in the store.
@@ -49,6 +56,10 @@ pub(crate) async fn receive(app: &App, job: JobId, mut body: Body) -> Result<Con
         }
         small.extend_from_slice(&piece);
         if small.len() > SMALL {
+            // While the blob store is known to be away its place is taken: who stops a job does not wait for long.
+            if app.config.blobs.is_shared() && app.blobs.outage().is_none() {
+                return object_of(app, job, small.freeze(), body).await;
+            }
             if app.store.is_shared() {
                 return parts(app, job, small, body).await;
             }
@@ -65,6 +76,52 @@ async fn next(body: &mut Body, patience: Duration) -> Result<Option<Bytes>, ApiE
         if let Ok(data) = frame.map_err(|_| ApiError::unreadable_body())?.into_data() {
             return Ok(Some(data));
         }
+    }
+}
+
+/// Puts what came and what comes into the blob store, under a name that nothing else has. What is never saved is swept.
+async fn object_of(app: &App, job: JobId, first: Bytes, body: Body) -> Result<Content, ApiError> {
+    let (limit, patience) = (app.config.limits.checkpoint as u64, app.config.body_timeout);
+    let key = format!("{CHECKPOINTS}{}/{}", job.as_uuid().simple(), ids::secret());
+    let key = BlobKey::new(key).map_err(|_| ApiError::internal())?;
+    let rest = artifacts::content(body, patience, Some(limit.saturating_sub(first.len() as u64)));
+    let content = stream::iter([Ok(first)]).chain(rest).boxed();
+    let stored = app.blobs.put(&key, content, Expected::default()).await.map_err(|error| {
+        if let BlobError::Source(_) = error {
+            return match artifacts::refusal(error) {
+                told if told.status == StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(limit as usize),
+                told => told,
+            };
+        }
+        // Sent once more, it goes to where checkpoints lie without a blob store.
+        app.blobs.failed(&error);
+        artifacts::refusal(error)
+    })?;
+    Ok(Content::File { name: format!("{OBJECT_PREFIX}{key}").into(), bytes: stored.size })
+}
+
+/// The object that a checkpoint of this name lies in.
+pub(crate) fn object(name: &str) -> Option<String> {
+    name.strip_prefix(OBJECT_PREFIX).map(str::to_owned)
+}
+
+/// The content of an object as a body.
+pub(crate) async fn send_object(app: &App, key: &str) -> Result<Body, ApiError> {
+    let key = BlobKey::new(key).map_err(|_| ApiError::internal())?;
+    let reader = app.blobs.get(&key, None).await.map_err(|error| {
+        tracing::error!(%error, "a checkpoint could not be read");
+        ApiError::blobs_unavailable(
+            "the checkpoint lies in the blob store, which is out of reach: try again later",
+        )
+    })?;
+    Ok(Body::from_stream(reader.body.map_err(io::Error::other)))
+}
+
+/// Removes what held a checkpoint that is no longer named.
+pub(crate) async fn forget(app: &App, job: JobId, name: &str) {
+    match object(name) {
+        Some(key) => artifacts::remove(app, &[key]).await,
+        None => remove(&app.logs.directory(job), name).await,
     }
 }
 
@@ -187,7 +244,7 @@ pub(crate) async fn send(directory: &Path, name: &str) -> io::Result<Body> {
 }
 
 /// Removes a file that is no longer named.
-pub(crate) async fn remove(directory: &Path, name: &str) {
+async fn remove(directory: &Path, name: &str) {
     let path = path(directory, name);
     if let Err(error) = fs::remove_file(&path).await
         && error.kind() != io::ErrorKind::NotFound

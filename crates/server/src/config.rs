@@ -207,6 +207,13 @@ pub struct BlobConfig {
     pub sweeps: bool,
 }
 
+impl BlobConfig {
+    /// Whether all schedulers find the same in it: it was named, and is not a part of the data directory.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
 impl Default for BlobConfig {
     fn default() -> Self {
         Self {

@@ -41,6 +41,8 @@ mod listener;
 mod logs;
 mod loops;
 mod metrics;
+mod moved_output;
+mod moves;
 mod oidc;
 mod output_files;
 mod ownership;

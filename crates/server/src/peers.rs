@@ -36,6 +36,7 @@ use crate::error::ApiError;
 use crate::extract::{Call, job_in_path};
 use crate::ids;
 use crate::listener::{Stream, StreamFuture};
+use crate::logs::Moved;
 use crate::routes::terminals::SECRET;
 use crate::terminals::scheduler_of;
 use crate::tls::Tls;
@@ -356,8 +357,9 @@ pub(crate) async fn locate(
     job: &Job,
     attempt: Option<u32>,
     call: &Call,
+    moved: &Moved,
 ) -> Result<Whereabouts, ApiError> {
-    if call.header(HEADER_FORWARDED).is_some() {
+    if call.header(HEADER_FORWARDED).is_some() || moved.is_all(job, attempt) {
         return Ok(Whereabouts::default());
     }
     let others = others(app, job).await?;
@@ -365,7 +367,7 @@ pub(crate) async fn locate(
         return Ok(Whereabouts::default());
     }
     let here = app.logs.runs(job.id).await.map_err(|_| ApiError::storage_unavailable())?;
-    let here = newest(&here, attempt);
+    let here = newest(&here, attempt).max(newest(&moved.told(), attempt));
     let path = format!("/jobs/{}/logs/runs", job.id);
     let asked = join_all(others.iter().map(|peer| runs_of(app, peer, &path, call))).await;
     let mut found = Whereabouts::default();
@@ -388,9 +390,30 @@ pub(crate) async fn locate(
 }
 
 /// Whether another scheduler has newer output of a job by now, or more of it: its worker went over to that one.
-pub(crate) async fn has_moved(app: &App, job: &Job, attempt: Option<u32>) -> bool {
+pub(crate) async fn has_moved(app: &App, job: &Job, attempt: Option<u32>, moved: &Moved) -> bool {
     let call = Call::plain(RequestId(ids::request()));
-    locate(app, job, attempt, &call).await.is_ok_and(|found| found.there.is_some())
+    locate(app, job, attempt, &call, moved).await.is_ok_and(|found| found.there.is_some())
+}
+
+/// Who has more than `length` bytes of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    Nobody,
+    Somebody,
+    /// Somebody does not answer who may have more.
+    Unknown,
+}
+
+/// Asks the others whether they have more of what ran under a lease than `length` bytes.
+pub(crate) async fn who_has_more(app: &App, job: &Job, lease: u64, length: u64) -> Result<More, ApiError> {
+    let (others, call) = (others(app, job).await?, Call::plain(RequestId(ids::request())));
+    let path = format!("/jobs/{}/logs/runs", job.id);
+    let asked = join_all(others.iter().map(|peer| runs_of(app, peer, &path, &call))).await;
+    let longer = |run: &LogRun| run.lease == lease && run.stdout_bytes + run.stderr_bytes > length;
+    if asked.iter().flatten().flatten().any(longer) {
+        return Ok(More::Somebody);
+    }
+    Ok(if asked.iter().any(Option::is_none) { More::Unknown } else { More::Nobody })
 }
 
 /// Proves to another scheduler that this one asks about the job that the path names: only schedulers on the store can make it.

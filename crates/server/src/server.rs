@@ -31,8 +31,9 @@ use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::leadership::Leadership;
 use crate::listener::{self, Connections};
-use crate::logs::LogStore;
+use crate::logs::{LogStore, Objects};
 use crate::metrics::Metrics;
+use crate::moves::Moves;
 use crate::oidc::Provider;
 use crate::peers::Peers;
 use crate::terminals::Terminals;
@@ -143,6 +144,8 @@ impl Server {
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             uploads: Arc::new(Semaphore::new(artifacts::uploads_at_once(&blobs))),
+            objects: Arc::new(Objects::new((*blobs).clone())),
+            moves: Moves::default(),
             blobs,
             webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
             terminals: Terminals::new(config.bounds.terminals),
@@ -235,7 +238,8 @@ fn advertised(config: &ServerConfig, addr: Option<SocketAddr>) -> Option<String>
 }
 
 fn open_logs(config: &ServerConfig) -> std::io::Result<Arc<LogStore>> {
-    LogStore::open(&config.data_dir, config.limits.log_stream, config.bounds.log_readers).map(Arc::new)
+    let logs = LogStore::open(&config.data_dir, config.limits.log_stream, config.bounds.log_readers)?;
+    Ok(Arc::new(if config.blobs.is_shared() { logs.moving() } else { logs }))
 }
 
 fn open_archive(config: &ServerConfig) -> Result<Option<Archive>, ServerError> {
@@ -348,7 +352,7 @@ fn spawn_background(app: &Shared, stages: &Stages) -> Vec<JoinHandle<()>> {
 }
 
 /// Those who ask again and again whether what the scheduler needs is in reach, and clear up behind it.
-fn spawn_watchers(app: &Shared, stages: &Stages) -> [JoinHandle<()>; 3] {
+fn spawn_watchers(app: &Shared, stages: &Stages) -> [JoinHandle<()>; 4] {
     let stop = || given(stages.loops.subscribe());
     let probe = {
         let (app, stop) = (Arc::clone(app), stop());
@@ -362,7 +366,11 @@ fn spawn_watchers(app: &Shared, stages: &Stages) -> [JoinHandle<()>; 3] {
         let (app, stop) = (Arc::clone(app), stop());
         tokio::spawn(async move { loops::sweep_blobs(&app, stop).await })
     };
-    [probe, watch_blobs, sweep_blobs]
+    let move_output = {
+        let (app, stop) = (Arc::clone(app), stop());
+        tokio::spawn(async move { loops::move_output(&app, stop).await })
+    };
+    [probe, watch_blobs, sweep_blobs, move_output]
 }
 
 impl RunningServer {

@@ -127,7 +127,8 @@ impl PostgresTx {
 
     pub(crate) async fn select_known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>> {
         const OPERATION: &str = "look for blobs";
-        let sql = "SELECT DISTINCT blob FROM artifacts WHERE blob = ANY($1)";
+        let sql = "SELECT blob FROM artifacts WHERE blob = ANY($1) \
+                   UNION SELECT blob FROM outputs WHERE blob = ANY($1)";
         let rows = self.query(OPERATION, sql, &[&blobs]).await?;
         rows.iter().map(|row| row.try_get(0).map_err(during(OPERATION))).collect()
     }

@@ -317,6 +317,7 @@ impl PostgresTx {
                         kept AS (DELETE FROM checkpoints WHERE job = ANY($1)), \
                         parts AS (DELETE FROM checkpoint_parts WHERE job = ANY($1)), \
                         files AS (DELETE FROM artifacts WHERE job = ANY($1)), \
+                        moved AS (DELETE FROM outputs WHERE job = ANY($1)), \
                         named AS (DELETE FROM ids WHERE id = ANY($2)) \
                    DELETE FROM jobs WHERE seq = ANY($1)";
         self.execute(OPERATION, sql, &[&seqs, &uuids(ids)]).await?;

@@ -19,6 +19,7 @@ mod jobs;
 mod leadership;
 mod lists;
 mod migrations;
+mod output;
 mod pending;
 #[cfg(test)]
 mod plans_tests;

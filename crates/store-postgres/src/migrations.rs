@@ -56,6 +56,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "artifact_removal",
         sql: include_str!("../migrations/0018_artifact_removal.sql"),
     },
+    Migration { version: 19, name: "moved_output", sql: include_str!("../migrations/0019_moved_output.sql") },
 ];
 
 /// The key under which instances wait for each other; "muster" in ASCII.

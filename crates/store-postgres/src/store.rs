@@ -175,6 +175,8 @@ impl PostgresStore {
             | Query::SealingKeys(_)
             | Query::ArtifactRuns(_)
             | Query::KnownBlobs(_)
+            | Query::MovedOutput(_)
+            | Query::MovedBytes
             | Query::Artifacts(_)
             | Query::Uploads(_)
             | Query::UploadUses

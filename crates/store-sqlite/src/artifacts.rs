@@ -116,7 +116,8 @@ impl SqliteTx<'_> {
 
     pub(crate) fn select_known_blobs(&self, blobs: &[String]) -> Done<Vec<String>> {
         const OPERATION: &str = "look for blobs";
-        let sql = "SELECT blob FROM artifacts WHERE blob = ?1 LIMIT 1";
+        let sql = "SELECT ?1 WHERE EXISTS (SELECT 1 FROM artifacts WHERE blob = ?1) \
+                   OR EXISTS (SELECT 1 FROM outputs WHERE blob = ?1)";
         let keys = blobs.iter().map(|blob| [blob]);
         self.rows_of_each(OPERATION, sql, keys, |row| row.get(0).map_err(during(OPERATION)))
     }

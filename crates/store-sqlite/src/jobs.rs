@@ -100,6 +100,7 @@ impl SqliteTx<'_> {
             "DELETE FROM checkpoints WHERE job = ?1",
             "DELETE FROM checkpoint_parts WHERE job = ?1",
             "DELETE FROM artifacts WHERE job = ?1",
+            "DELETE FROM outputs WHERE job = ?1",
             "DELETE FROM jobs WHERE seq = ?1",
         ] {
             let mut statement = self.statement("delete jobs", sql)?;

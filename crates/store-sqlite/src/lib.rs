@@ -22,6 +22,7 @@ mod lists;
 mod lock;
 mod migrations;
 mod numbers;
+mod output;
 mod pending;
 #[cfg(test)]
 mod plans_tests;

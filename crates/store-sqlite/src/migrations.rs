@@ -55,6 +55,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "artifact_removal",
         sql: include_str!("../migrations/0018_artifact_removal.sql"),
     },
+    Migration { version: 19, name: "moved_output", sql: include_str!("../migrations/0019_moved_output.sql") },
 ];
 
 const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations ( \

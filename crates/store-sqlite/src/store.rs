@@ -114,6 +114,8 @@ impl Store for SqliteStore {
             | Query::Ended(_)
             | Query::Artifacts(_)
             | Query::KnownBlobs(_)
+            | Query::MovedOutput(_)
+            | Query::MovedBytes
             | Query::Finished { .. } => &self.lists,
             Query::Job(_)
             | Query::Workers

@@ -13,6 +13,7 @@ use muster_planner::policy::{Allowances, Cause};
 
 use crate::accounts::{AccountCommand, AccountOutcome};
 use crate::artifacts::{ExpireArtifacts, KeepArtifacts};
+use crate::output::{ExpireOutput, Moved, MovedOutput};
 use crate::secrets::{SecretCommand, SecretOutcome};
 use crate::uploads::{UploadCommand, UploadOutcome};
 use crate::webhooks::{WebhookCommand, WebhookOutcome};
@@ -330,6 +331,10 @@ pub enum Command {
     KeepArtifacts(KeepArtifacts),
     /// Artifacts that are old go, while their jobs stay.
     ExpireArtifacts(ExpireArtifacts),
+    /// Output of ended attempts is in its place; of two copies the longer one stays.
+    MoveOutput(Vec<MovedOutput>),
+    /// Moved output goes, while its jobs stay.
+    ExpireOutput(ExpireOutput),
     /// A scheduler says that it is there, and where; the time is filled in.
     NoteInstance(Instance),
     /// Somebody is about to enter a running job. Changes nothing but the history of the job.
@@ -562,6 +567,14 @@ pub enum Outcome {
     },
     /// These blobs are named no longer.
     ArtifactsExpired {
+        blobs: Vec<String>,
+    },
+    /// One for each, in order.
+    OutputMoved(Vec<Moved>),
+    /// So many runs and bytes are gone; these blobs are named no longer.
+    OutputExpired {
+        runs: usize,
+        bytes: u64,
         blobs: Vec<String>,
     },
     /// What was to be noted is on disk.

@@ -1,13 +1,14 @@
 //! Moments at which a test can make the process end at once, as a crash would.
 //!
 //! Guarantee: a release build has none of them. A debug build ends only when `MUSTER_FAULT` names the moment:
-//! what happens (`plan`, `lapse`, `prepared`, `go`, `drain`, `verdict`, `claim`, `checkpoint`), a dot, and `before` or `after` its
+//! what happens (`plan`, `lapse`, `prepared`, `go`, `drain`, `verdict`, `claim`, `checkpoint`, `moved`), a dot, and `before` or `after` its
 //! commit.
 
 use muster_domain::EventKind;
 
 use crate::applied::{Applied, GangStep};
 use crate::command::Outcome;
+use crate::output::Moved;
 
 /// Where a batch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,9 @@ fn happenings(applied: &Applied) -> impl Iterator<Item = &'static str> {
     let answers = applied.answers.iter().filter_map(|answer| match answer {
         Ok(Outcome::Claimed(jobs)) if !jobs.is_empty() => Some("claim"),
         Ok(Outcome::CheckpointSaved { .. }) => Some("checkpoint"),
+        Ok(Outcome::OutputMoved(became)) if became.iter().any(|one| matches!(one, Moved::Kept { .. })) => {
+            Some("moved")
+        }
         _ => None,
     });
     let events = applied.events.iter().filter_map(|event| match event.kind {

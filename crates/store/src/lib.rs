@@ -17,6 +17,7 @@ pub mod error;
 pub mod event_text;
 pub mod faults;
 pub mod memory;
+pub mod output;
 pub mod query;
 pub mod records;
 pub mod row;
@@ -40,6 +41,7 @@ pub use command::{
 };
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use output::{ExpireOutput, ExpiredOutput, Moved, MovedOutput, OutputContent, OutputTx};
 pub use query::{
     CancelPreview, Counts, EndedFilter, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage,
     JobView, Query, QueueStanding, Reply, SetCount, SetFilter, SetView, UsageFilter, UsageLine, WorkerUsage,

@@ -13,6 +13,7 @@ use muster_domain::{
 use crate::accounts::{AuditEntry, KnownCredential};
 use crate::artifacts::{ArtifactFilter, ArtifactRun};
 use crate::command::Instance;
+use crate::output::MovedOutput;
 use crate::records::AuditFilter;
 use crate::secrets::WorkerKeys;
 use crate::uploads::{UploadUse, UploadView};
@@ -246,8 +247,12 @@ pub enum Query {
     Artifacts(ArtifactFilter),
     /// The attempts of a job that left artifacts, the last first.
     ArtifactRuns(JobId),
-    /// Those of these blobs that an artifact names.
+    /// Those of these blobs that an artifact or moved output names.
     KnownBlobs(Vec<String>),
+    /// The output of a job that has moved, by lease.
+    MovedOutput(JobId),
+    /// Bytes of all moved output.
+    MovedBytes,
     /// All schedulers that have ever said that they are there, and not been forgotten since.
     Instances,
     /// Jobs of these workers that were told to stop.
@@ -321,6 +326,8 @@ pub enum Reply {
     Artifacts(Vec<Artifact>),
     ArtifactRuns(Vec<ArtifactRun>),
     KnownBlobs(Vec<String>),
+    MovedOutput(Vec<MovedOutput>),
+    MovedBytes(u64),
     Instances(Vec<Instance>),
     Stops(Vec<Job>),
     States(Vec<Job>),

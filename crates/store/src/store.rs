@@ -17,6 +17,7 @@ use crate::applied::{Applied, Wake};
 use crate::artifacts::{ArtifactFilter, ArtifactRun};
 use crate::command::{Answer, Command, Instance};
 use crate::error::StoreError;
+use crate::output::MovedOutput;
 use crate::query::{
     CancelPreview, Counts, EndedFilter, EventFilter, FinishedJob, GangFilter, GangView, JobFilter, JobPage,
     JobView, Query, Reply, SetFilter, SetView, UsageFilter, UsageLine, WorkerUsage,
@@ -229,7 +230,27 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Those of these blobs that an artifact names.
+    /// The output of a job that has moved, by lease.
+    fn moved_output(&self, job: JobId) -> impl Future<Output = Result<Vec<MovedOutput>, StoreError>> + Send {
+        async move {
+            match self.read(Query::MovedOutput(job)).await? {
+                Reply::MovedOutput(outputs) => Ok(outputs),
+                _ => Err(mismatch("moved output")),
+            }
+        }
+    }
+
+    /// Bytes of all moved output.
+    fn moved_bytes(&self) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        async move {
+            match self.read(Query::MovedBytes).await? {
+                Reply::MovedBytes(bytes) => Ok(bytes),
+                _ => Err(mismatch("bytes of moved output")),
+            }
+        }
+    }
+
+    /// Those of these blobs that an artifact or moved output names.
     fn known_blobs(
         &self,
         blobs: Vec<String>,

@@ -12,6 +12,7 @@ use muster_domain::{
 use crate::artifacts::{ArtifactFilter, ArtifactRun, ArtifactsOf, ExpireArtifacts};
 use crate::command::{CheckpointPart, Instance};
 use crate::error::StoreError;
+use crate::output::OutputTx;
 use crate::query::{Counts, EventFilter, JobFilter, SetCount, SetFilter};
 use crate::records::{AuditFilter, AuditLine, Chosen, Record, RecordKind};
 use crate::webhooks::LetterFilter;
@@ -122,7 +123,7 @@ type Done<T> = Result<T, StoreError>;
 /// One transaction. It ends with the value: the backend commits after the verb returned `Ok` and
 /// forgets everything after an `Err`.
 #[expect(async_fn_in_trait, reason = "only our backends implement it, each with a concrete type")]
-pub trait Tx {
+pub trait Tx: OutputTx {
     /// Whether no other transaction can run at the same time (one writer). The engine then need not
     /// collect rows in advance in order to lock them in one order.
     const EXCLUSIVE: bool;
@@ -139,7 +140,7 @@ pub trait Tx {
     async fn update_jobs(&mut self, jobs: &[Job]) -> Done<()>;
     /// Writes the spec, the priority, the rank and the shape of jobs which exist and are locked.
     async fn rewrite_jobs(&mut self, jobs: &[Job]) -> Done<()>;
-    /// Removes jobs with all that belongs to them (edges, events, checkpoints, artifacts).
+    /// Removes jobs with all that belongs to them (edges, events, checkpoints, artifacts, moved output).
     async fn delete_jobs(&mut self, ids: &[JobId]) -> Done<()>;
     /// Ids of jobs by idempotency key, as (key, id); unknown keys are left out.
     async fn jobs_by_key(&mut self, keys: &[String]) -> Done<Vec<(String, JobId)>>;
@@ -389,7 +390,7 @@ pub trait Tx {
     async fn artifact_bytes(&mut self, of: ArtifactsOf<'_>) -> Done<u64>;
     /// Takes the blobs from so many artifacts that were kept before a time, the oldest first, and tells which these were.
     async fn expire_artifacts(&mut self, old: ExpireArtifacts, now: Timestamp) -> Done<Vec<String>>;
-    /// Those of these blobs that an artifact names.
+    /// Those of these blobs that an artifact or moved output names.
     async fn known_blobs(&mut self, blobs: &[String]) -> Done<Vec<String>>;
 
     // Schedulers.

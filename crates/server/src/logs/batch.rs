@@ -1,17 +1,14 @@
 //! The next output of one run: bytes with their times, gaps where something is missing, both streams in the
 //! order in which they were written.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 use bytes::Bytes;
 use muster_protocol::{LogGapCause, LogStream};
 
 use super::layout::{Extent, Layout, Next};
-use super::names::{self, Run};
-use super::times::Times;
+use super::names::Run;
+use super::view::View;
 
 /// Bytes that are read at a time.
 pub(super) const PIECE: usize = 128 * 1024;
@@ -47,7 +44,7 @@ impl Item {
 /// One stream of one run, to read from.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
-    pub(super) directory: &'a Path,
+    pub(super) view: &'a View,
     pub(super) run: Run,
     pub(super) stream: LogStream,
     pub(super) layout: &'a Layout,
@@ -97,30 +94,13 @@ impl Source<'_> {
     }
 
     fn read(&self, extent: Extent, position: u64, most: usize) -> io::Result<Bytes> {
-        let path = self.directory.join(names::data(self.run, self.stream, extent.start));
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bytes::new()),
-            Err(error) => return Err(error),
-        };
         let length = usize::try_from(extent.end().min(self.until) - position).unwrap_or(most).min(most);
-        let mut buffer = vec![0; length];
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match file.read_at(&mut buffer[filled..], position - extent.start + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        buffer.truncate(filled);
-        Ok(buffer.into())
+        self.view.read((self.run, self.stream), extent, position, length).map(Bytes::from)
     }
 
     /// Cuts bytes where their times change.
     fn cut(&self, extent: Extent, position: u64, bytes: &Bytes, items: &mut Vec<Item>) -> io::Result<()> {
-        let times = Times::open(&self.directory.join(names::times(self.run, self.stream, extent.start)))?;
+        let times = self.view.times(self.run, self.stream, extent.start)?;
         let end = position + bytes.len() as u64;
         let mut index = times.covering(position)?;
         let mut from = position;

@@ -19,13 +19,16 @@ use super::admission::Admissions;
 use super::lanes::Lanes;
 use super::layout::{Extent, Layout, Shares};
 use super::names::{self, Entry, Kind, Run};
+use super::pack::Packed;
 use super::times::{self, Tick};
+use super::waiting::{Hold, Holds, Waiting};
 use super::watchers::Watchers;
 use crate::batcher::EndListener;
 use crate::private_files::{make_directory, make_own_directory};
 
 const WRITERS: usize = 2;
 const READERS: usize = 2;
+const FETCHERS: usize = 4;
 /// Uploads that are in memory at the same time; the others wait unread, ...
 const UPLOADS: usize = 64;
 /// ... but not for longer than this.
@@ -71,10 +74,15 @@ pub(crate) struct LogStore {
     shares: Shares,
     writers: Arc<Lanes>,
     readers: Lanes,
+    /// Threads that may wait for the blob store.
+    fetchers: Lanes,
     uploads: Semaphore,
     live_readers: Arc<Semaphore>,
     pub(crate) admissions: Admissions,
     pub(super) watchers: Watchers,
+    /// Output that is to move when its attempt has ended.
+    pub(crate) waiting: Waiting,
+    holds: Arc<Holds>,
     /// Bytes written since the last look at how much there is.
     pub(super) added: AtomicU64,
 }
@@ -84,6 +92,7 @@ impl EndListener for LogStore {
     fn committed(&self, event: &Event) {
         if let Some(job) = event.job {
             self.admissions.forget(job);
+            self.waiting.heard(job, event, Instant::now());
             self.watchers.changed(job);
         }
     }
@@ -113,12 +122,26 @@ impl LogStore {
             shares: Shares::of(limit),
             writers: Arc::new(Lanes::start("log-write", WRITERS)?),
             readers: Lanes::start("log-read", READERS)?,
+            fetchers: Lanes::start("log-fetch", FETCHERS)?,
             uploads: Semaphore::new(UPLOADS),
             live_readers: Arc::new(Semaphore::new(live_readers)),
             admissions: Admissions::default(),
             watchers: Watchers::default(),
+            waiting: Waiting::default(),
+            holds: Arc::default(),
             added: AtomicU64::new(0),
         })
+    }
+
+    /// Output of ended attempts moves on from here.
+    #[must_use]
+    pub(crate) fn moving(self) -> Self {
+        Self { waiting: Waiting::on(), ..self }
+    }
+
+    /// Keeps the files of a job where they are for as long as the value lives.
+    pub(crate) fn hold(&self, job: JobId) -> Hold {
+        self.holds.take(job)
     }
 
     /// Waits for room to take an upload into memory; `None` when there is none for long.
@@ -145,6 +168,15 @@ impl LogStore {
         self.readers.run(key(job), work).await
     }
 
+    /// The same on a thread that may wait for the blob store.
+    pub(super) async fn fetching<T: Send + 'static>(
+        &self,
+        job: JobId,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.fetchers.run(key(job), work).await
+    }
+
     /// Appends a piece and wakes those who follow the job. The answer says how far they are, so that the worker
     /// sends no more than they can still read.
     pub(crate) async fn append(self: &Arc<Self>, chunk: Chunk) -> io::Result<Appended> {
@@ -152,6 +184,7 @@ impl LogStore {
         let (job, stream) = (chunk.job, chunk.stream);
         let run = Run { lease: chunk.lease.0, attempt: chunk.attempt };
         let appended = self.writers.run(key(job), move || store.append_now(&chunk)).await?;
+        self.waiting.grew(job, Instant::now());
         self.watchers.grew(job);
         Ok(appended.followed(self.watchers.slowest(job, run, stream, Instant::now())))
     }
@@ -197,7 +230,6 @@ impl LogStore {
         list(&self.directory(job))
     }
 
-    /// What is kept of one stream.
     /// What is kept here of the output of a job, by run.
     pub(crate) async fn runs(self: &Arc<Self>, job: JobId) -> io::Result<Vec<LogRun>> {
         let logs = Arc::clone(self);
@@ -217,6 +249,7 @@ impl LogStore {
         self.reading(job, look).await
     }
 
+    /// What is kept of one stream.
     pub(super) fn layout(
         &self,
         job: JobId,
@@ -225,6 +258,31 @@ impl LogStore {
         entries: &[Entry],
     ) -> io::Result<Layout> {
         Stream { directory: self.directory(job), run, kind: stream }.layout(entries)
+    }
+
+    /// What lies here of the output of a job, ready to be moved.
+    pub(crate) async fn packed(self: &Arc<Self>, job: JobId) -> io::Result<Vec<Packed>> {
+        let logs = Arc::clone(self);
+        let look = move || {
+            let (directory, entries) = (logs.directory(job), logs.entries(job)?);
+            runs(&entries).into_iter().map(|run| Packed::look(&directory, run, &entries)).collect()
+        };
+        self.reading(job, look).await
+    }
+
+    /// Small output as one piece of content.
+    pub(crate) async fn collected(self: &Arc<Self>, job: JobId, packed: Packed) -> io::Result<Vec<u8>> {
+        self.reading(job, move || packed.collect()).await
+    }
+
+    /// Removes the files of a run that has moved; false while somebody reads them, or when more has come since.
+    pub(crate) async fn leave(self: &Arc<Self>, job: JobId, moved: Packed) -> io::Result<bool> {
+        if self.holds.any(job) {
+            return Ok(false);
+        }
+        let directory = self.directory(job);
+        let leave = move || leave(&directory, &moved);
+        self.writers.run(key(job), leave).await
     }
 
     /// Removes everything that a job has written.
@@ -259,22 +317,22 @@ pub(super) fn list(directory: &Path) -> io::Result<Vec<Entry>> {
 }
 
 /// One stream of one run.
-struct Stream {
-    directory: PathBuf,
-    run: Run,
-    kind: LogStream,
+pub(super) struct Stream {
+    pub(super) directory: PathBuf,
+    pub(super) run: Run,
+    pub(super) kind: LogStream,
 }
 
 impl Stream {
-    fn data(&self, start: u64) -> PathBuf {
+    pub(super) fn data(&self, start: u64) -> PathBuf {
         self.directory.join(names::data(self.run, self.kind, start))
     }
 
-    fn times(&self, start: u64) -> PathBuf {
+    pub(super) fn times(&self, start: u64) -> PathBuf {
         self.directory.join(names::times(self.run, self.kind, start))
     }
 
-    fn layout(&self, entries: &[Entry]) -> io::Result<Layout> {
+    pub(super) fn layout(&self, entries: &[Entry]) -> io::Result<Layout> {
         let mut extents = Vec::new();
         let mut gone = 0;
         for entry in entries.iter().filter(|entry| entry.run == self.run && entry.stream == self.kind) {
@@ -340,6 +398,30 @@ fn expire(directory: &Path) -> io::Result<u64> {
         }
     }
     Ok(freed)
+}
+
+fn leave(directory: &Path, moved: &Packed) -> io::Result<bool> {
+    let entries = list(directory)?;
+    if Packed::look(directory, moved.run, &entries)?.length() > moved.length() {
+        return Ok(false);
+    }
+    let mut own: Vec<&Entry> = entries.iter().filter(|entry| entry.run == moved.run).collect();
+    // The end goes first: whoever reads the same files in another process finds an early end, and asks where the rest is.
+    own.sort_by_key(|entry| std::cmp::Reverse(if let Kind::Data { start } = entry.kind { start } else { 0 }));
+    for entry in own {
+        let (run, kind) = (entry.run, entry.stream);
+        match entry.kind {
+            Kind::Data { start } => {
+                remove_file(&directory.join(names::data(run, kind, start)))?;
+                remove_file(&directory.join(names::times(run, kind, start)))?;
+            }
+            Kind::Gone => remove_file(&directory.join(names::gone(run, kind)))?,
+            Kind::Times => {}
+        }
+    }
+    // Fails while something else is in it, such as a checkpoint.
+    let _ = fs::remove_dir(directory);
+    Ok(true)
 }
 
 fn remove_directory(path: &Path) -> io::Result<()> {

@@ -37,7 +37,7 @@ fn content(store: &LogStore) -> String {
     let mut reader = Reader::new(Selection::of(job(), vec![LogStream::Stdout]));
     let mut text = String::new();
     loop {
-        let items = reader.read(store).unwrap();
+        let items = reader.read(store, &Moved::default()).unwrap();
         if items.is_empty() {
             return text;
         }

@@ -17,6 +17,7 @@ use super::reader::Reader;
 use super::watchers::Watcher;
 use crate::app::Shared;
 use crate::metrics::Open;
+use crate::moved_output::{self, Sight};
 use crate::peers;
 
 /// Other schedulers on a shared directory ring no bell here, so followers also look this often, ...
@@ -41,18 +42,42 @@ pub(crate) enum Told {
 pub(crate) struct Follow {
     app: Shared,
     reader: Reader,
+    sight: Sight,
+    /// What was read before it was asked for.
+    ready: Option<Vec<Item>>,
     /// Only those that stay are woken.
     watcher: Option<Watcher>,
     asked: Option<(Instant, u64)>,
     ended: bool,
+    /// It was asked at the end what has moved.
+    looked: bool,
     /// What comes is sent to another scheduler.
     moved: bool,
 }
 
 impl Follow {
-    pub(crate) fn new(app: Shared, reader: Reader, stay: bool) -> Self {
+    pub(crate) fn new(app: Shared, reader: Reader, stay: bool, sight: Sight) -> Self {
         let watcher = stay.then(|| app.logs.watchers.watch(&reader));
-        Self { app, reader, watcher, asked: None, ended: false, moved: false }
+        Self {
+            app,
+            reader,
+            sight,
+            ready: None,
+            watcher,
+            asked: None,
+            ended: false,
+            looked: false,
+            moved: false,
+        }
+    }
+
+    /// Reads the first piece where it may turn out that it cannot be had: whoever asks is then told so, and does not take
+    /// an answer that breaks off for the whole.
+    pub(crate) async fn prime(mut self) -> io::Result<Self> {
+        if self.sight.moved.is_far() {
+            self.ready = Some(self.read().await?);
+        }
+        Ok(self)
     }
 
     pub(crate) fn cursor(&self) -> &Cursor {
@@ -72,9 +97,19 @@ impl Follow {
             if events.is_some() && *self.app.closing.borrow() {
                 return Ok(Told::Closed);
             }
-            let items = self.read().await?;
+            let items = match self.ready.take() {
+                Some(items) => items,
+                None => self.read().await?,
+            };
             if !items.is_empty() {
                 return Ok(Told::Items(items));
+            }
+            // Another scheduler that shares the files may have moved them meanwhile.
+            if (events.is_none() || self.ended) && !self.looked {
+                self.looked = true;
+                if self.look_again().await {
+                    continue;
+                }
             }
             let Some(events) = events else { return Ok(Told::End) };
             if self.ended {
@@ -102,11 +137,24 @@ impl Follow {
         }
     }
 
+    /// Finds out what has moved by now; whether there may be something new.
+    async fn look_again(&mut self) -> bool {
+        if !self.app.logs.waiting.is_on() {
+            return false;
+        }
+        let moved = moved_output::load(&self.app, self.reader.selection.job).await;
+        moved.map(|moved| self.sight.moved = moved).is_ok()
+    }
+
     async fn read(&mut self) -> io::Result<Vec<Item>> {
         let logs = Arc::clone(&self.app.logs);
         let mut reader = self.reader.clone();
-        let step = move || reader.read(&logs).map(|items| (items, reader));
-        let (items, reader) = self.app.logs.reading(self.reader.selection.job, step).await?;
+        let moved = self.sight.moved.clone();
+        let (job, is_far) = (self.reader.selection.job, moved.is_far());
+        let step = move || reader.read(&logs, &moved).map(|items| (items, reader));
+        let logs = &self.app.logs;
+        let read = if is_far { logs.fetching(job, step).await } else { logs.reading(job, step).await };
+        let (items, reader) = read?;
         if let Some(watcher) = &self.watcher {
             watcher.came_to(&reader);
         }
@@ -126,7 +174,10 @@ impl Follow {
             Ok(Some(view)) => {
                 let past = selection.attempt.is_some_and(|attempt| view.job.attempts > attempt);
                 self.ended = view.job.is_terminal() || past;
-                self.moved = !self.ended && peers::has_moved(&self.app, &view.job, selection.attempt).await;
+                let attempt = selection.attempt;
+                self.look_again().await;
+                let moved = &self.sight.moved;
+                self.moved = !self.ended && peers::has_moved(&self.app, &view.job, attempt, moved).await;
                 self.asked = Some((now, events));
             }
             Ok(None) => self.ended = true,

@@ -50,6 +50,11 @@ impl Layout {
         &self.extents
     }
 
+    /// Everything before this offset was removed.
+    pub(super) fn gone(&self) -> u64 {
+        self.gone
+    }
+
     /// How much was written in all.
     pub(super) fn end(&self) -> u64 {
         self.extents.last().map_or(0, |last| last.end()).max(self.gone)

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use muster_domain::JobId;
 use muster_protocol::LogStream;
 
-use super::files::{LogStore, runs};
+use super::files::LogStore;
 use super::layout::{Layout, Next};
+use super::moved::Moved;
 use super::names::Run;
 use super::reader::Selection;
+use super::view::View;
 
 /// What a `Range` header asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,14 +101,14 @@ impl LogStore {
         self: &Arc<Self>,
         selection: Selection,
         stream: LogStream,
+        moved: &Moved,
     ) -> io::Result<Option<Facts>> {
-        let logs = Arc::clone(self);
+        let (logs, moved) = (Arc::clone(self), moved.clone());
         let job: JobId = selection.job;
         let look = move || {
-            let entries = logs.entries(job)?;
-            let Some(run) = selection.first(&runs(&entries)) else { return Ok(None) };
-            let layout = logs.layout(job, run, stream, &entries)?;
-            Ok(Some(Facts { run, layout }))
+            let view = View::open(&logs, job, &moved)?;
+            let Some(run) = selection.first(&view.runs()) else { return Ok(None) };
+            Ok(Some(Facts { run, layout: view.layout(run, stream)? }))
         };
         self.reading(job, look).await
     }

@@ -10,9 +10,11 @@ use muster_protocol::LogStream;
 
 use super::batch::{Ahead, Item, Source, join, merge};
 use super::cursor::{Cursor, Place};
-use super::files::{LogStore, runs};
-use super::names::{Entry, Run};
+use super::files::LogStore;
+use super::moved::Moved;
+use super::names::Run;
 use super::start;
+use super::view::View;
 
 /// With which of the wanted runs to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,16 +141,16 @@ impl Reader {
         }
     }
 
-    /// The next items; none when everything was read. Touches the disk.
-    pub(crate) fn read(&mut self, logs: &LogStore) -> io::Result<Vec<Item>> {
-        let entries = logs.entries(self.selection.job)?;
-        let runs = runs(&entries);
-        if self.cursor.places.is_empty() && !self.begin(logs, &entries, &runs)? {
+    /// The next items; none when everything was read. Touches the disk, and the blob store for what has moved.
+    pub(crate) fn read(&mut self, logs: &LogStore, moved: &Moved) -> io::Result<Vec<Item>> {
+        let view = View::open(logs, self.selection.job, moved)?;
+        let runs = view.runs();
+        if self.cursor.places.is_empty() && !self.begin(&view, &runs)? {
             return Ok(Vec::new());
         }
         loop {
             for index in 0..self.cursor.places.len() {
-                let items = self.read_place(logs, &entries, index)?;
+                let items = self.read_place(&view, index)?;
                 if !items.is_empty() {
                     return Ok(items);
                 }
@@ -162,8 +164,8 @@ impl Reader {
     }
 
     /// Finds the beginning; false when there is nothing to begin with.
-    fn begin(&mut self, logs: &LogStore, entries: &[Entry], runs: &[Run]) -> io::Result<bool> {
-        let place = start::place(logs, &self.selection, entries, runs)?;
+    fn begin(&mut self, view: &View, runs: &[Run]) -> io::Result<bool> {
+        let place = start::place(view, &self.selection, runs)?;
         // What comes after this first look is new, and wanted whole.
         self.selection.begin = Begin::Oldest;
         self.selection.start = Start::Offset(0);
@@ -172,15 +174,13 @@ impl Reader {
         Ok(true)
     }
 
-    fn read_place(&mut self, logs: &LogStore, entries: &[Entry], index: usize) -> io::Result<Vec<Item>> {
+    fn read_place(&mut self, view: &View, index: usize) -> io::Result<Vec<Item>> {
         let mut place = self.cursor.places[index];
-        let directory = logs.directory(self.selection.job);
         let mut sources = Vec::new();
         for stream in &self.selection.streams {
-            let layout = logs.layout(self.selection.job, place.run, *stream, entries)?;
+            let layout = view.layout(place.run, *stream)?;
             let until = self.selection.until;
-            let source =
-                Source { directory: &directory, run: place.run, stream: *stream, layout: &layout, until };
+            let source = Source { view, run: place.run, stream: *stream, layout: &layout, until };
             let ahead = source.ahead(*place.of(*stream))?;
             if self.selection.order == Order::InTurn && !ahead.items.is_empty() {
                 sources = vec![ahead];

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use muster_blob::{BlobKey, BlobSettings, BlobStore, Expected};
 use muster_domain::Lease;
 use muster_protocol::LogStream;
+use muster_store::{MovedOutput, OutputContent};
 
 use super::batch::{Content, Item};
 use super::files_tests::{chunk, job, store};
@@ -35,7 +37,7 @@ fn text(items: &[Item]) -> String {
 fn rest(reader: &mut Reader, store: &LogStore) -> String {
     let mut all = String::new();
     loop {
-        let items = reader.read(store).unwrap();
+        let items = reader.read(store, &Moved::default()).unwrap();
         if items.is_empty() {
             return all;
         }
@@ -60,7 +62,7 @@ async fn both_streams_come_in_the_order_of_their_times() {
     let in_turn = Selection::of(job(), both());
     assert_eq!(rest(&mut Reader::new(in_turn), &store), "o0\no1\no2\no3\no4\ne0\ne1\ne2\ne3\ne4\n");
     let timed = Selection { order: Order::Timed, ..Selection::of(job(), vec![LogStream::Stderr]) };
-    let items = Reader::new(timed).read(&store).unwrap();
+    let items = Reader::new(timed).read(&store, &Moved::default()).unwrap();
     assert_eq!(items.iter().map(|item| item.at.unwrap()).collect::<Vec<_>>(), [10, 30, 50, 70, 90]);
 }
 
@@ -157,4 +159,104 @@ async fn an_offset_and_an_end_cut_out_a_part() {
     let base = Selection::of(job(), vec![LogStream::Stdout]);
     let selection = Selection { start: Start::Offset(3), until: 7, ..base };
     assert_eq!(rest(&mut Reader::new(selection), &store), "3456");
+}
+
+/// What the database would say of a run whose content lies at a place.
+fn moved(packed: &Packed, content: OutputContent) -> MovedOutput {
+    MovedOutput {
+        job: job(),
+        lease: Lease(packed.run.lease),
+        attempt: packed.run.attempt,
+        written: packed.written(),
+        kept: packed.kept(),
+        grown_at: muster_domain::Timestamp::default(),
+        whole: true,
+        facts: packed.facts(),
+        content,
+    }
+}
+
+/// Everything that readers of all kinds get.
+async fn all_answers(store: &Arc<LogStore>, moved: &Moved) -> Vec<Vec<Item>> {
+    let mut selections = vec![Selection::of(job(), both())];
+    for order in [Order::ByTime, Order::Timed] {
+        for start in [Start::Offset(7), Start::Tail(3), Start::Since(50), Start::Since(i64::MAX)] {
+            let begin = Begin::Oldest;
+            selections.push(Selection { begin, order, start, onward: true, ..Selection::of(job(), both()) });
+        }
+    }
+    selections.push(Selection {
+        until: 20_000,
+        attempt: Some(1),
+        ..Selection::of(job(), vec![LogStream::Stdout])
+    });
+    let mut answers = Vec::new();
+    for selection in selections {
+        let (logs, moved, mut reader) = (Arc::clone(store), moved.clone(), Reader::new(selection));
+        let read = move || {
+            let mut all = Vec::new();
+            loop {
+                let items = reader.read(&logs, &moved)?;
+                if items.is_empty() {
+                    return Ok(all);
+                }
+                all.extend(items);
+            }
+        };
+        answers.push(store.fetching(job(), read).await.unwrap());
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moved_output_reads_as_its_files_did() {
+    let (directory, store) = store(40_000);
+    for number in 0..5 {
+        write(&store, 1, LogStream::Stdout, &format!("o{number}\n"), number * 20).await;
+        write(&store, 1, LogStream::Stderr, &format!("e{number}\n"), number * 20 + 10).await;
+    }
+    for number in 0..40 {
+        write(&store, 1, LogStream::Stdout, &"0123456789\n".repeat(200), 1_000 + number).await;
+    }
+    write(&store, 2, LogStream::Stderr, "the second run", 5_000).await;
+    let before = all_answers(&store, &Moved::default()).await;
+    let gap = |item: &Item| matches!(item.content, Content::Missing { .. });
+    assert!(before.iter().flatten().any(gap), "the middle was to be dropped");
+    let blobs = BlobStore::open(&BlobSettings::Directory(directory.path().join("blobs"))).unwrap();
+    let objects = Arc::new(Objects::new(blobs.clone()));
+    let packed = store.packed(job()).await.unwrap();
+    let (mut inline, mut far) = (Vec::new(), Vec::new());
+    for one in &packed {
+        let bytes = store.collected(job(), one.clone()).await.unwrap();
+        assert_eq!(bytes.len() as u64, one.size());
+        let key = BlobKey::new(format!("output/{}", one.run.lease)).unwrap();
+        let expected = Expected { size: Some(one.size()), ..Expected::default() };
+        blobs.put(&key, one.content(), expected).await.unwrap();
+        far.push(moved(one, OutputContent::Blob(key.as_str().to_owned())));
+        inline.push(moved(one, OutputContent::Inline(bytes)));
+    }
+    let [inline, far] = [inline, far].map(|outputs| Moved::new(outputs, &objects).unwrap());
+    for hold in [Some(store.hold(job())), None] {
+        let held = hold.is_some();
+        for one in &packed {
+            assert_eq!(
+                store.leave(job(), one.clone()).await.unwrap(),
+                !held,
+                "files stay while they are read"
+            );
+        }
+    }
+    assert_eq!(store.entries(job()).unwrap(), []);
+    for moved in [&inline, &far] {
+        assert_eq!(all_answers(&store, moved).await, before);
+        let facts =
+            store.facts(Selection::of(job(), both()), LogStream::Stderr, moved).await.unwrap().unwrap();
+        assert_eq!((facts.length(), facts.missing()), (14, None));
+    }
+    assert!(far.is_far() && !inline.is_far());
+    // What is longer in files goes before what has moved.
+    write(&store, 2, LogStream::Stderr, "the second run in full", 6_000).await;
+    let last = Selection { order: Order::ByTime, ..Selection::of(job(), both()) };
+    let mut reader = Reader::new(last);
+    assert_eq!(text(&reader.read(&store, &inline).unwrap()), "the second run in full");
 }

@@ -1,27 +1,20 @@
 //! Where a reader begins that wants only the end of the output, or what was written since some time.
 
 use std::io;
-use std::path::PathBuf;
 
 use muster_protocol::LogStream;
 
 use super::batch::{Content, Item, PIECE, Source};
 use super::cursor::Place;
-use super::files::LogStore;
 use super::layout::Layout;
-use super::names::{self, Entry, Run};
+use super::names::Run;
 use super::reader::{Selection, Start};
-use super::times::Times;
+use super::view::View;
 
 /// The place at which the reader begins; `None` when there is no run that it wants.
-pub(super) fn place(
-    logs: &LogStore,
-    selection: &Selection,
-    entries: &[Entry],
-    runs: &[Run],
-) -> io::Result<Option<Place>> {
+pub(super) fn place(view: &View, selection: &Selection, runs: &[Run]) -> io::Result<Option<Place>> {
     let Some(first) = selection.first(runs) else { return Ok(None) };
-    let search = Search { logs, selection, entries, directory: logs.directory(selection.job) };
+    let search = Search { view, selection };
     match selection.start {
         Start::Offset(offset) => Ok(Some(Place { run: first, stdout: offset, stderr: offset })),
         Start::Tail(lines) => search.tail(first, lines).map(Some),
@@ -40,10 +33,8 @@ pub(super) fn place(
 
 /// A look at the output of one job.
 struct Search<'a> {
-    logs: &'a LogStore,
+    view: &'a View,
     selection: &'a Selection,
-    entries: &'a [Entry],
-    directory: PathBuf,
 }
 
 /// A line near the end of a stream.
@@ -55,7 +46,7 @@ struct Line {
 
 impl Search<'_> {
     fn layout(&self, run: Run, stream: LogStream) -> io::Result<Layout> {
-        self.logs.layout(self.selection.job, run, stream, self.entries)
+        self.view.layout(run, stream)
     }
 
     /// The first bytes of a run that were written at `micros` or later, and whether there are any.
@@ -79,7 +70,7 @@ impl Search<'_> {
         micros: i64,
     ) -> io::Result<Option<u64>> {
         for extent in layout.extents() {
-            let times = Times::open(&self.directory.join(names::times(run, stream, extent.start)))?;
+            let times = self.view.times(run, stream, extent.start)?;
             if let Some(offset) = times.since(micros, extent.start)?
                 && offset < extent.end()
             {
@@ -123,7 +114,7 @@ impl Search<'_> {
         let mut later = None;
         while from > 0 && lines.len() < count {
             from = from.saturating_sub(PIECE as u64);
-            let source = Source { directory: &self.directory, run, stream, layout, until: upper };
+            let source = Source { view: self.view, run, stream, layout, until: upper };
             let (items, gap) = after_gap(source.ahead(from)?.items);
             for item in items.iter().rev() {
                 let Content::Bytes(bytes) = &item.content else { continue };

@@ -83,10 +83,26 @@ impl LogStore {
         tokio::task::spawn_blocking(move || shard(&directory)).await.map_err(io::Error::other)?
     }
 
+    /// Jobs that have something in one part of the directory.
+    pub(crate) async fn shard_jobs(self: &Arc<Self>, number: u16) -> io::Result<Vec<JobId>> {
+        let directory = self.root.join(format!("{number:02x}"));
+        tokio::task::spawn_blocking(move || names(&directory)).await.map_err(io::Error::other)?
+    }
+
     /// Jobs whose directory has not changed for longer than `age`, at most `most` of them.
     pub(crate) async fn old_jobs(self: &Arc<Self>, age: Duration, most: usize) -> io::Result<Vec<JobId>> {
         let root = self.root.clone();
         tokio::task::spawn_blocking(move || old_jobs(&root, age, most)).await.map_err(io::Error::other)?
+    }
+}
+
+fn names(directory: &Path) -> io::Result<Vec<JobId>> {
+    match fs::read_dir(directory) {
+        Ok(entries) => {
+            Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 

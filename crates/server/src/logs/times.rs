@@ -9,7 +9,9 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-const PAIR: u64 = 16;
+use super::objects::Body;
+
+pub(super) const PAIR: u64 = 16;
 /// A list may have this size without further ado, ...
 const FREE: u64 = 64 * 1024;
 /// ... and beyond it this share of the size of its stream, ...
@@ -85,8 +87,16 @@ fn read_pair(file: &File, position: u64) -> io::Result<Option<Tick>> {
 /// The list beside one file, to look things up in.
 #[derive(Debug)]
 pub(super) struct Times {
-    file: Option<File>,
+    list: List,
     count: u64,
+}
+
+#[derive(Debug)]
+enum List {
+    None,
+    File(File),
+    /// In moved content, from this place on.
+    Packed(Body, u64),
 }
 
 impl Times {
@@ -95,17 +105,31 @@ impl Times {
         match File::open(path) {
             Ok(file) => {
                 let count = file.metadata()?.len() / PAIR;
-                Ok(Self { file: Some(file), count })
+                Ok(Self { list: List::File(file), count })
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { file: None, count: 0 }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::none()),
             Err(error) => Err(error),
         }
     }
 
+    /// A list of so many pairs in moved content.
+    pub(super) fn packed(body: Body, at: u64, count: u64) -> Self {
+        Self { list: List::Packed(body, at), count }
+    }
+
+    pub(super) fn none() -> Self {
+        Self { list: List::None, count: 0 }
+    }
+
     /// The pair with this number.
     pub(super) fn get(&self, index: u64) -> io::Result<Option<Tick>> {
-        match &self.file {
-            Some(file) if index < self.count => read_pair(file, index * PAIR),
+        match &self.list {
+            List::File(file) if index < self.count => read_pair(file, index * PAIR),
+            List::Packed(body, at) if index < self.count => {
+                let mut bytes = [0; 16];
+                body.read(at + index * PAIR, &mut bytes)?;
+                Ok(Some(Tick::decode(bytes)))
+            }
             _ => Ok(None),
         }
     }

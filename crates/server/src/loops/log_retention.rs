@@ -1,4 +1,5 @@
-//! Retention of output: it goes when it is old, and the oldest goes when all of it together is too much.
+//! Retention of output: it goes when it is old, and the oldest goes when all of it together is too much. Output that has moved
+//! is looked at by the scheduler that leads the retention, and goes before what still lies in files.
 //!
 //! Guarantees: output of a job that has not ended stays; how much there was stays known until the job itself
 //! is removed; a pass goes in small steps and holds the names of a part of the jobs at a time. Schedulers that
@@ -6,11 +7,12 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use muster_domain::JobId;
-use muster_store::StoreExt;
+use muster_domain::{JobId, Role, Span};
+use muster_store::{Command, ExpireOutput, Outcome, StoreExt};
 
 use super::backoff::Backoff;
 use crate::app::App;
+use crate::artifacts;
 use crate::error::ApiError;
 use crate::logs::{Census, Held, SHARDS};
 
@@ -19,6 +21,8 @@ const LOOK: Duration = Duration::from_secs(10);
 /// When output has to go, it goes down to this share of the bound (in tenths), so that it does not go all the
 /// time.
 const TENTHS_KEPT: u64 = 9;
+/// Moved runs of one transaction.
+const STEP: usize = 200;
 
 /// Runs until `stop` resolves; returns at once when all output is kept as long as its job.
 pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
@@ -67,15 +71,47 @@ async fn pass(app: &App) -> Result<u64, ApiError> {
             }
         }
     }
+    let leads = app.leadership.term(Role::Retention).is_some();
+    if let Some(age) = app.config.log_retention.filter(|_| leads) {
+        let before = Some(app.config.clock.now() - Span::from(age));
+        expired += expire_moved(app, ExpireOutput { before, excess: None, limit: STEP }).await?;
+    }
+    let moved = if leads { app.store.moved_bytes().await? } else { 0 };
+    let total = census.total() + moved;
     let excess = match app.config.log_total {
-        Some(most) if census.total() > most => census.total() - most / 10 * TENTHS_KEPT,
+        Some(most) if total > most => total - most / 10 * TENTHS_KEPT,
         _ => 0,
     };
-    let freed = if excess > 0 { shrink(app, &census, excess).await? } else { 0 };
+    let freed = if excess > 0 { free(app, &census, excess, leads).await? } else { 0 };
     if freed + expired > 0 {
         tracing::info!(bytes = freed + expired, "old output removed");
     }
-    Ok(census.total().saturating_sub(freed))
+    Ok(total.saturating_sub(freed))
+}
+
+/// Removes output until `excess` bytes are free: what has moved is older than what lies in files still.
+async fn free(app: &App, census: &Census, excess: u64, leads: bool) -> Result<u64, ApiError> {
+    let wanted = ExpireOutput { before: None, excess: Some(excess), limit: STEP };
+    let freed = if leads { expire_moved(app, wanted).await? } else { 0 };
+    let left = excess.saturating_sub(freed);
+    Ok(freed + if left > 0 { shrink(app, census, left).await? } else { 0 })
+}
+
+/// Removes moved output in small steps; returns the bytes freed. What a crash leaves of it is swept, since nothing names it.
+async fn expire_moved(app: &App, wanted: ExpireOutput) -> Result<u64, ApiError> {
+    let mut freed = 0;
+    loop {
+        let excess = wanted.excess.map(|excess| excess.saturating_sub(freed));
+        let command = Command::ExpireOutput(ExpireOutput { excess, ..wanted });
+        let Outcome::OutputExpired { runs, bytes, blobs } = app.batcher.submit_one(command).await? else {
+            return Err(ApiError::internal());
+        };
+        freed += bytes;
+        artifacts::remove(app, &blobs).await;
+        if runs < STEP || *app.closing.borrow() {
+            return Ok(freed);
+        }
+    }
 }
 
 /// Removes the oldest output until `excess` bytes are free.

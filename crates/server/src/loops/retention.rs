@@ -28,7 +28,9 @@ const DIRECTORIES: usize = 10_000;
 /// Whether anything is ever removed.
 pub(crate) fn is_on(app: &App) -> bool {
     let config = &app.config;
-    config.retention.is_some() || config.audit_retention.is_some() || config.blobs.retention.is_some()
+    let output = config.log_retention.is_some() || config.log_total.is_some();
+    let objects = config.blobs.retention.is_some() || (config.blobs.is_shared() && output);
+    config.retention.is_some() || config.audit_retention.is_some() || objects
 }
 
 /// Runs until `stop` resolves; returns at once when everything is kept for ever.

@@ -14,6 +14,7 @@ use prometheus::{
 use super::blobs::BlobMetrics;
 use super::bounds::BoundMetrics;
 use super::gangs::GangMetrics;
+use super::output::OutputMetrics;
 use super::queues::QueueMetrics;
 use super::room::RoomMetrics;
 use super::usage::UsageMetrics;
@@ -36,6 +37,7 @@ pub(crate) struct Metrics {
     pub(super) gauges: StoreGauges,
     pub(crate) bounds: BoundMetrics,
     pub(crate) blobs: BlobMetrics,
+    pub(crate) output: OutputMetrics,
     pub(crate) webhooks: WebhookMetrics,
     gangs: GangMetrics,
     pub(super) queues: QueueMetrics,
@@ -292,6 +294,7 @@ impl Metrics {
             )?,
             bounds: BoundMetrics::new(r)?,
             blobs: BlobMetrics::new(r)?,
+            output: OutputMetrics::new(r)?,
             webhooks: WebhookMetrics::new(r, &store_registry)?,
             gangs: GangMetrics::new(r)?,
             queues: QueueMetrics::new(&store_registry)?,

@@ -6,6 +6,7 @@ mod blobs;
 mod bounds;
 mod catalogue;
 mod gangs;
+mod output;
 mod queues;
 mod room;
 mod scrape;

@@ -43,7 +43,6 @@ pub(crate) async fn save_checkpoint(
     // Who proves that it is the job needs no order to stop.
     let proven = caller.lease.is_some() && call.params.filled("epoch").is_none();
     let epoch = if proven { None } else { Some(epoch(&app, id, &call).await?) };
-    let directory = app.logs.directory(id);
     let content = checkpoints::receive(&app, id, body).await?;
     let (size, file) = match &content {
         Content::Bytes(bytes) => (bytes.len() as u64, None),
@@ -58,7 +57,7 @@ pub(crate) async fn save_checkpoint(
     match app.batcher.submit_one(command).await {
         Ok(outcome) => {
             if let Outcome::CheckpointSaved { replaced: Some(old) } = outcome {
-                checkpoints::remove(&directory, &old).await;
+                checkpoints::forget(&app, id, &old).await;
             }
             tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, bytes = size, "checkpoint saved");
             Ok(empty(StatusCode::OK))
@@ -66,7 +65,7 @@ pub(crate) async fn save_checkpoint(
         Err(error) => {
             // A store that did not answer may have kept the name all the same.
             if let Some(file) = file.filter(|_| error.status == StatusCode::CONFLICT) {
-                checkpoints::remove(&directory, &file).await;
+                checkpoints::forget(&app, id, &file).await;
             }
             let reason = error.message.as_ref();
             tracing::info!(job_id = %id, %request_id, preemption_epoch = epoch, error = reason, "checkpoint rejected");
@@ -91,6 +90,10 @@ pub(crate) async fn get_checkpoint(
     if let Some(name) = view.job.checkpoint_file.as_ref().filter(|name| name.starts_with(PARTS_PREFIX)) {
         let bytes = view.job.checkpoint_bytes.unwrap_or(0);
         let body = checkpoints::send_parts(Arc::clone(&app.store), Arc::clone(name), bytes);
+        return Ok(with_type("application/octet-stream", StatusCode::OK, body));
+    }
+    if let Some(key) = view.job.checkpoint_file.as_deref().and_then(checkpoints::object) {
+        let body = checkpoints::send_object(&app, &key).await?;
         return Ok(with_type("application/octet-stream", StatusCode::OK, body));
     }
     if let Some(name) = &view.job.checkpoint_file {

@@ -10,7 +10,6 @@ use muster_protocol::{Job, JobEdit};
 use muster_store::{Command, Outcome, StoreExt as _};
 
 use crate::app::{App, Shared};
-use crate::artifacts;
 use crate::body::read_body;
 use crate::conditions;
 use crate::error::ApiError;
@@ -18,6 +17,7 @@ use crate::extract::{Call, JobPath, empty, json};
 use crate::lenient::{self, lenient_object};
 use crate::submission::{ResourcesBody, check_text};
 use crate::view;
+use crate::{artifacts, checkpoints, moved_output};
 
 /// Bytes of a message that are kept.
 const MESSAGE_BYTES: usize = 4096;
@@ -127,10 +127,14 @@ pub(crate) async fn delete_job(
     call: Call,
 ) -> Result<Response, ApiError> {
     let left_artifacts = !app.store.artifact_runs(job).await?.is_empty();
+    let mut objects = moved_output::objects(&app, job).await?;
+    let view = app.store.job(job).await?;
+    objects.extend(view.and_then(|view| checkpoints::object(view.job.checkpoint_file.as_deref()?)));
     let command = call.attributed(Command::Delete { job });
     let Outcome::Deleted = app.batcher.submit_one(command).await? else {
         return Err(ApiError::internal());
     };
+    artifacts::remove(&app, &objects).await;
     if left_artifacts {
         artifacts::remove_all(&app, job).await;
     }

@@ -26,7 +26,7 @@ use crate::logs::{
 };
 use crate::metrics::Open;
 use crate::params::{self, Params};
-use crate::peers;
+use crate::{moved_output, peers};
 
 const KIND: &str = "application/octet-stream";
 /// The most lines that can be asked for from the end.
@@ -187,13 +187,17 @@ pub(crate) async fn read_logs(
     let follow = call.params.flag("follow");
     let base = Selection::of(id, streams(&call.params)?);
     let attempt = attempt(&call.params, "attempt")?;
-    let whereabouts = peers::locate(&app, &job, attempt, &call).await?;
+    let sight = moved_output::sight(&app, id).await?;
+    let whereabouts = peers::locate(&app, &job, attempt, &call, &sight.moved).await?;
     if let Some(answer) = whereabouts.forward(&app, &call.target(&format!("/jobs/{id}/logs")), &call).await {
         return answer;
     }
     let mut selection = Selection { attempt, start: start(&call.params)?, onward: follow, ..base };
     let facts = match selection.streams.as_slice() {
-        [stream] => app.logs.facts(selection.clone(), *stream).await.map_err(|error| unreadable(&error))?,
+        [stream] => {
+            let facts = app.logs.facts(selection.clone(), *stream, &sight.moved).await;
+            facts.map_err(|error| unreadable(&error))?
+        }
         _ => None,
     };
     let mut response = with_type(KIND, StatusCode::OK, Body::empty());
@@ -219,7 +223,8 @@ pub(crate) async fn read_logs(
     }
     if !call.is_head {
         let seat = if follow { Some(seat(&app)?) } else { None };
-        *response.body_mut() = Body::from_stream(raw(Follow::new(app, Reader::new(selection), follow), seat));
+        let reader = Follow::new(app, Reader::new(selection), follow, sight).prime().await;
+        *response.body_mut() = Body::from_stream(raw(reader.map_err(|error| out_of_reach(&error))?, seat));
     }
     Ok(response)
 }
@@ -227,6 +232,13 @@ pub(crate) async fn read_logs(
 fn unreadable(error: &std::io::Error) -> ApiError {
     tracing::error!(%error, "output could not be read");
     ApiError::storage_unavailable()
+}
+
+fn out_of_reach(error: &std::io::Error) -> ApiError {
+    tracing::warn!(%error, "moved output could not be read");
+    ApiError::blobs_unavailable(
+        "the output of this job lies in the blob store, which is out of reach: try again later",
+    )
 }
 
 /// Says how long a stream is and what is missing.
@@ -296,7 +308,8 @@ pub(crate) async fn stream_logs(
     let params = &call.params;
     let follow = params.flag("follow");
     let (attempt, from_lease) = (attempt(params, "attempt")?, params.integer("from_lease")?);
-    let whereabouts = peers::locate(&app, &job, attempt, &call).await?;
+    let sight = moved_output::sight(&app, id).await?;
+    let whereabouts = peers::locate(&app, &job, attempt, &call, &sight.moved).await?;
     if let Some(answer) =
         whereabouts.forward(&app, &call.target(&format!("/jobs/{id}/logs/stream")), &call).await
     {
@@ -326,7 +339,8 @@ pub(crate) async fn stream_logs(
         Body::empty()
     } else {
         let seat = seat(&app)?;
-        Body::from_stream(live(Follow::new(app, reader, follow), patience, seat))
+        let reader = Follow::new(app, reader, follow, sight).prime().await;
+        Body::from_stream(live(reader.map_err(|error| out_of_reach(&error))?, patience, seat))
     };
     let mut response = with_type("text/event-stream", StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

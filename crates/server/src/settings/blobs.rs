@@ -33,7 +33,7 @@ pub enum DirectUse {
 pub struct BlobArgs {
     #[arg(
         long,
-        help = "Where artifacts lie: a directory, or s3://BUCKET or s3://BUCKET/PREFIX. Several schedulers need S3 or a directory that all of them share [default: blobs in the data directory]",
+        help = "Where artifacts lie, and, if this is given, finished output and large checkpoints: a directory, or s3://BUCKET or s3://BUCKET/PREFIX. Several schedulers need S3 or a directory that all of them share [default: blobs in the data directory, for artifacts only]",
         value_name = "PLACE",
         env = "MUSTER_BLOB_STORE"
     )]

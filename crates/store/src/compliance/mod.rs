@@ -26,6 +26,7 @@ pub mod lease_terms;
 pub mod leases;
 pub mod lists;
 pub mod outlook;
+pub mod output;
 pub mod parity;
 pub mod parts;
 pub mod pools;
@@ -131,6 +132,10 @@ macro_rules! compliance_suite {
                 only_the_holder_of_the_lease_leaves_artifacts, artifacts_keep_within_their_bounds,
                 bytes_count_for_their_queue, artifacts_go_with_their_job,
                 old_artifacts_go_and_their_names_stay,
+            }
+            output {
+                moved_output_is_read_as_it_was_kept, the_longest_copy_of_output_stays,
+                old_output_goes_and_its_length_stays, moved_output_goes_with_its_job,
             }
             times {
                 not_before_delays_the_start, back_off_delays_the_next_attempt, requeue_codes_cost_nothing,

@@ -34,9 +34,12 @@ impl Doer {
             | Command::KeepArtifacts(_)
             | Command::SaveCheckpoint { .. } => Self::Holder,
             Command::Account(command) => Self::Known(By::parse(&command.by.name)),
-            Command::Sweep(_) | Command::Plan(_) | Command::Remove(_) | Command::ExpireArtifacts(_) => {
-                Self::Known(Some(By::Scheduler))
-            }
+            Command::Sweep(_)
+            | Command::Plan(_)
+            | Command::Remove(_)
+            | Command::MoveOutput(_)
+            | Command::ExpireOutput(_)
+            | Command::ExpireArtifacts(_) => Self::Known(Some(By::Scheduler)),
             _ => Self::Known(None),
         }
     }

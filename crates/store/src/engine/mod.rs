@@ -19,6 +19,7 @@ mod history;
 mod leadership;
 mod named;
 mod outlook;
+mod output;
 mod overview;
 mod plan;
 mod preview;
@@ -129,6 +130,7 @@ async fn apply_admitted<T: Tx>(
     sweep::apply(&mut work, commands, &mut answers).await?;
     removal::apply(&mut work, commands, &mut answers).await?;
     artifacts::apply(&mut work, commands, &mut answers).await?;
+    output::apply(&mut work, commands, &mut answers).await?;
     accounts::apply(&mut work, commands, &mut answers).await?;
     settle::dependants(&mut work).await?;
     named::answer_cancels(&work, commands, &mut answers);

@@ -70,6 +70,8 @@ pub(crate) async fn apply<T: Tx>(
             | Command::Secrets(_)
             | Command::KeepArtifacts(_)
             | Command::ExpireArtifacts(_)
+            | Command::MoveOutput(_)
+            | Command::ExpireOutput(_)
             | Command::Uploads(_)
             | Command::Account(_)
             | Command::Remove(_)

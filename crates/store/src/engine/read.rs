@@ -39,6 +39,8 @@ pub async fn read<T: Tx>(tx: &mut T, policies: &Policies, query: &Query) -> Resu
         Query::Artifacts(filter) => Reply::Artifacts(tx.artifacts(filter).await?),
         Query::ArtifactRuns(job) => Reply::ArtifactRuns(tx.artifact_runs(*job).await?),
         Query::KnownBlobs(blobs) => Reply::KnownBlobs(tx.known_blobs(blobs).await?),
+        Query::MovedOutput(job) => Reply::MovedOutput(tx.outputs(&[*job]).await?),
+        Query::MovedBytes => Reply::MovedBytes(tx.output_bytes().await?),
         Query::Instances => Reply::Instances(tx.instances().await?),
         Query::Stops(ids) => Reply::Stops(tx.stopping_jobs(ids).await?),
         Query::States(ids) => Reply::States(tx.read_jobs(ids).await?),

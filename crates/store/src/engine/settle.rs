@@ -49,6 +49,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Delete { job } => {
                 ids.insert(*job);
             }
+            Command::MoveOutput(outputs) => alone.extend(outputs.iter().map(|output| output.job)),
             Command::Submit(submit) => waited_for(submit, &mut ids, &mut gangs),
             Command::Claim(_)
             | Command::NoteInstance(_)
@@ -58,6 +59,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::WorkerHeartbeat { .. }
             | Command::PutQueue(_)
             | Command::ExpireArtifacts(_)
+            | Command::ExpireOutput(_)
             | Command::RemoveQueue { .. }
             | Command::Webhook(_)
             | Command::Secrets(_)

@@ -81,6 +81,10 @@ impl Data {
     pub(super) fn select_known_blobs(&self, blobs: &[String]) -> Vec<String> {
         let all = self.artifacts.values().flat_map(|kept| kept.values());
         let known: std::collections::HashSet<&str> = all.filter_map(|kept| kept.artifact.blob()).collect();
-        blobs.iter().filter(|blob| known.contains(blob.as_str())).cloned().collect()
+        blobs
+            .iter()
+            .filter(|blob| known.contains(blob.as_str()) || self.names_output(blob))
+            .cloned()
+            .collect()
     }
 }

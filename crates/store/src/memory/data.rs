@@ -10,6 +10,7 @@ use muster_domain::{
 };
 
 use crate::command::Instance;
+use crate::output::MovedOutput;
 use crate::records::{AuditLine, RecordKind};
 
 /// The place of a pending job in its shape's queue.
@@ -61,6 +62,7 @@ pub(super) struct Data {
     pub(super) parts: BTreeMap<(String, u32), (JobId, Vec<u8>)>,
     /// By lease and name.
     pub(super) artifacts: HashMap<JobId, BTreeMap<(Lease, String), Kept>>,
+    pub(super) outputs: HashMap<JobId, BTreeMap<Lease, MovedOutput>>,
     pub(super) instances: BTreeMap<String, Instance>,
     pub(super) secret: Option<String>,
     /// Run times by series, and when they were written.
@@ -113,6 +115,7 @@ impl Data {
         self.children.remove(&id);
         self.checkpoints.remove(&id);
         self.artifacts.remove(&id);
+        self.outputs.remove(&id);
         self.parts.retain(|_, (job, _)| *job != id);
         for position in self.events_of.remove(&id).unwrap_or_default() {
             self.events.remove(&position);

@@ -8,6 +8,7 @@ mod data;
 mod gangs;
 mod held;
 mod log;
+mod output;
 mod records;
 mod sets;
 mod turns;
