@@ -520,6 +520,10 @@ pub struct Job {
     /// Who submitted it, as they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Who submitted it, as the scheduler has proven: by an account, or by the owner of a socket on loopback. Absent where
+    /// nothing is proven, or where the submitter named somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_user: Option<String>,
     /// Only its owner and operators see it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,

@@ -79,7 +79,7 @@ pub use webhooks::{
     HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookPayload, WebhookRequest, WebhookTest, WebhookUpdate,
 };
 pub use why::{AmountChange, Holder, Reason, Shortfall, Start, Suggestion, Why, WorkerClass};
-pub use workers::{Quarantine, RegisterRequest, Worker, WorkerStatus};
+pub use workers::{Quarantine, RUN_AS_SUBMITTER, RegisterRequest, Worker, WorkerStatus};
 
 /// Response header with the lease of a single claimed job.
 pub const HEADER_LEASE: &str = "x-muster-lease";

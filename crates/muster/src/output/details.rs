@@ -42,6 +42,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("stderr", job.stderr_path.as_deref().map(printable).unwrap_or_default());
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());
     add("user", job.user.as_deref().map(printable).unwrap_or_default());
+    add("submitter", job.proven_user.as_deref().map(printable).unwrap_or_default());
     add("private", words_if(job.private, "only its owner and operators see it"));
     add("preemption", words_if(job.preemptible == Some(false), "never"));
     add("priority", if job.priority == 0 { String::new() } else { job.priority.to_string() });

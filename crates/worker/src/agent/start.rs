@@ -29,6 +29,7 @@ use crate::data_dir::{DataDir, make_own_directory};
 use crate::environment::JobEnvironment;
 use crate::error::WorkerError;
 use crate::executor::{self, Executor, KeeperOptions};
+use crate::job_user::{JobUsers, RunAs};
 use crate::keeper::{Adopted, Isolation, ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
 use crate::secret_keys;
@@ -62,10 +63,12 @@ pub async fn run(
     make_folders(directory.path())?;
     let joined = joining::admitted(client, &config, &directory, &worker_id, &mut shutdown).await?;
     let Some(client) = joined else { return Ok(ExitSummary::default()) };
+    let job_users = choose_users(&config, &worker_id, directory.path())?;
     let isolation = isolation::choose(&config, directory.path())?;
     let keeper = keeper_options(&config, &directory, &client, &worker_id, isolation);
     let (executor, adopted) = connect(keeper.as_ref()).await?;
     isolation::check(&config, executor.isolation)?;
+    check_users(&config, &job_users, &executor)?;
     let mut rounds = Rounds::new(&config);
     let mut containers = Containers::start(&config, &executor).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
@@ -83,6 +86,7 @@ pub async fn run(
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
         checkpoint_dir: checkpoint_directory(directory.path()),
+        job_users,
         artifacts: Artifacts::new(client.clone(), config.timing.artifacts, config.job_trust.clone()),
         checkpoints: Checkpoints::new(client.clone(), config.checkpoint_limit),
         preparations: Preparations::new(client.clone(), directory.path(), config.input_cache),
@@ -141,6 +145,25 @@ fn make_folders(directory: &Path) -> Result<(), WorkerError> {
             .map_err(|cause| WorkerError::DataDirectory { path: folder.clone(), cause })?;
     }
     Ok(())
+}
+
+/// Whose user jobs run as; with an executor that runs nothing they have none.
+fn choose_users(config: &WorkerConfig, worker_id: &str, data_dir: &Path) -> Result<JobUsers, WorkerError> {
+    let run_as = if config.executor == ExecutorKind::Fake { &RunAs::Worker } else { &config.run_as };
+    let users = JobUsers::choose(run_as, config.allow_root_jobs, worker_id, data_dir)?;
+    if users.are_others() {
+        tracing::info!(%run_as, "jobs run as other users than the worker");
+    }
+    Ok(users)
+}
+
+/// A keeper from before would run jobs as its own user.
+fn check_users(config: &WorkerConfig, users: &JobUsers, executor: &Executor) -> Result<(), WorkerError> {
+    if !users.are_others() || executor.changes_users {
+        return Ok(());
+    }
+    let why = "the keeper from before is of an older version and runs jobs as its own user; start again when they have ended";
+    Err(WorkerError::RunAs { wanted: config.run_as.to_string(), why: why.to_owned() })
 }
 
 fn keeper_options(
