@@ -43,7 +43,6 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         deadline: _,
         idempotency_key: _,
         gangs: _,
-        // Who asks again is no other wish.
         proven_user: _,
     } = again;
     let fields = [

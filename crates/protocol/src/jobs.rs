@@ -11,6 +11,7 @@ use crate::containers::Container;
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 use crate::inputs::ArtifactInput;
+use crate::keys::{Concurrency, Unique};
 use crate::secrets::{SealedSecret, SecretUse, SecretWish};
 use crate::terminals::TerminalSize;
 use crate::usage::JobUsage;
@@ -287,31 +288,6 @@ pub struct Retry {
     /// Exit codes after which the job runs again without the attempt being counted; 75 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue_exit_codes: Option<Vec<i32>>,
-}
-
-/// At most `limit` jobs of one `key` run at a time.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Concurrency {
-    pub key: String,
-    pub limit: u32,
-}
-
-/// At most one unfinished job has this key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Unique {
-    pub key: String,
-    /// What happens when there is one: it is returned, or replaced while it waits.
-    pub on_conflict: OnConflict,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnConflict {
-    #[default]
-    Existing,
-    Replace,
 }
 
 /// A job as every read and every claim shows it.

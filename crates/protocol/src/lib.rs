@@ -11,6 +11,7 @@ mod events;
 mod gangs;
 mod inputs;
 mod jobs;
+mod keys;
 mod logs;
 mod oidc;
 mod overview;
@@ -46,9 +47,10 @@ pub use gangs::{
 };
 pub use inputs::{ArtifactInput, InputFile, InputList};
 pub use jobs::{
-    BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
-    OnConflict, OpenMode, Resources, Retry, SubmitRequest, Unique,
+    BatchItem, BatchRequest, BatchResult, CancelResult, DependencyRule, IfUnmet, Job, JobStatus, OpenMode,
+    Resources, Retry, SubmitRequest,
 };
+pub use keys::{Concurrency, OnConflict, Unique};
 pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, HEADER_LOG_UNREACHABLE, LogAppended, LogGap,
     LogGapCause, LogMessage, LogPiece, LogRun, LogStream,

@@ -63,12 +63,10 @@ pub async fn run(
     make_folders(directory.path())?;
     let joined = joining::admitted(client, &config, &directory, &worker_id, &mut shutdown).await?;
     let Some(client) = joined else { return Ok(ExitSummary::default()) };
-    let job_users = choose_users(&config, &worker_id, directory.path())?;
-    let isolation = isolation::choose(&config, directory.path())?;
+    let (job_users, isolation) = choose(&config, &worker_id, directory.path())?;
     let keeper = keeper_options(&config, &directory, &client, &worker_id, isolation);
     let (executor, adopted) = connect(keeper.as_ref()).await?;
-    isolation::check(&config, executor.isolation)?;
-    check_users(&config, &job_users, &executor)?;
+    check_keeper(&config, &job_users, &executor)?;
     let mut rounds = Rounds::new(&config);
     let mut containers = Containers::start(&config, &executor).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
@@ -147,18 +145,23 @@ fn make_folders(directory: &Path) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Whose user jobs run as; with an executor that runs nothing they have none.
-fn choose_users(config: &WorkerConfig, worker_id: &str, data_dir: &Path) -> Result<JobUsers, WorkerError> {
+/// Whose user jobs run as, and how they are isolated; with an executor that runs nothing they have no user.
+fn choose(
+    config: &WorkerConfig,
+    worker_id: &str,
+    data_dir: &Path,
+) -> Result<(JobUsers, Isolation), WorkerError> {
     let run_as = if config.executor == ExecutorKind::Fake { &RunAs::Worker } else { &config.run_as };
     let users = JobUsers::choose(run_as, config.allow_root_jobs, worker_id, data_dir)?;
     if users.are_others() {
         tracing::info!(%run_as, "jobs run as other users than the worker");
     }
-    Ok(users)
+    Ok((users, isolation::choose(config, data_dir)?))
 }
 
-/// A keeper from before would run jobs as its own user.
-fn check_users(config: &WorkerConfig, users: &JobUsers, executor: &Executor) -> Result<(), WorkerError> {
+/// A keeper from before may isolate jobs in another way, or run them as its own user.
+fn check_keeper(config: &WorkerConfig, users: &JobUsers, executor: &Executor) -> Result<(), WorkerError> {
+    isolation::check(config, executor.isolation)?;
     if !users.are_others() || executor.changes_users {
         return Ok(());
     }

@@ -84,6 +84,13 @@ struct Identity {
     group_count: usize,
 }
 
+impl Identity {
+    fn of(user: &JobUser) -> Self {
+        let (groups, group_count) = (user.groups.as_ptr(), user.groups.len());
+        Self { uid: user.uid, gid: user.gid, groups, group_count }
+    }
+}
+
 /// What the new process was about to do.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,12 +119,7 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         join_count: join.len(),
         terminal: plan.terminal,
         no_new_privileges: plan.no_new_privileges,
-        user: plan.user.map(|user| Identity {
-            uid: user.uid,
-            gid: user.gid,
-            groups: user.groups.as_ptr(),
-            group_count: user.groups.len(),
-        }),
+        user: plan.user.map(Identity::of),
         failed: 0,
         at: Step::Prepare,
     };
@@ -158,17 +160,15 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     };
     #[expect(
         unsafe_code,
-        reason = "the value was written by another process, which the compiler does not see"
+        reason = "the values were written by another process, which the compiler does not see"
     )]
-    // SAFETY: the place is ours and initialised; the other process no longer has it.
-    let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
+    // SAFETY: the places are ours and initialised; the other process no longer has them.
+    let (failed, at) =
+        unsafe { (ptr::read_volatile(&raw const orders.failed), ptr::read_volatile(&raw const orders.at)) };
     if failed == 0 {
         return Ok(pid.unsigned_abs());
     }
     while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
-    #[expect(unsafe_code, reason = "as above")]
-    // SAFETY: as above.
-    let at = unsafe { ptr::read_volatile(&raw const orders.at) };
     Err(explain(at, io::Error::from_raw_os_error(failed), plan))
 }
 
