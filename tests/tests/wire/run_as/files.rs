@@ -94,11 +94,11 @@ fn an_agent_that_was_killed_finds_what_users_left() {
     let mut worker = worker_of(&scheduler, &user);
     let flag = user.home().join("go");
     let command = format!(
-        "echo a > $MUSTER_ARTIFACTS/a; echo v=1 > $MUSTER_OUTPUT; while [ ! -e {} ]; do sleep 0.05; done; echo end",
+        "echo a > $MUSTER_ARTIFACTS/a; echo v=1 > $MUSTER_OUTPUT; touch begun; while [ ! -e {} ]; do sleep 0.05; done; echo end",
         flag.display()
     );
     let id = id_of(&scheduler.submit_job(&json!({"command": command, "stdout_path": "late.out"})));
-    scheduler.await_status(&id, "running", BOUND);
+    until("it runs", BOUND, || user.home().join("begun").exists());
     worker.kill9();
     fs::write(&flag, "").unwrap();
     worker.restart();

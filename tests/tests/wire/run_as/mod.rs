@@ -51,10 +51,14 @@ fn a_job_is_its_user_in_all_that_programs_look_at() {
         "id -u; id -g; id -G; echo $HOME $USER $LOGNAME $SHELL; pwd; grep -E '^(Uid|Gid|CapEff|NoNewPrivs|Groups)' /proc/self/status | \
          tr -s '\\t ' ' '; cat /etc/shadow 2>/dev/null && echo read; echo again >> /dev/stderr; echo again >> /dev/stdout; sudo -n id 2>/dev/null; true",
     );
+    let mut groups = [user.gid(), user.group()];
+    groups.sort_unstable();
     let (name, uid, gid, group, home) = (user.name(), user.uid(), user.gid(), user.group(), user.home());
     let expected = format!(
         "{uid}\n{gid}\n{gid} {group}\n{home} {name} {name} /bin/bash\n{home}\nUid: {uid} {uid} {uid} {uid}\nGid: {gid} {gid} {gid} {gid}\n\
-         Groups: {gid} {group} \nCapEff: 0000000000000000\nNoNewPrivs: 1\nagain\nagain\n",
+         Groups: {} {} \nCapEff: 0000000000000000\nNoNewPrivs: 1\nagain\nagain\n",
+        groups[0],
+        groups[1],
         home = home.display()
     );
     let sorted = |text: &str| {
