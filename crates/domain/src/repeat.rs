@@ -43,6 +43,7 @@ pub fn differences(first: &JobSpec, again: &JobSpec) -> Vec<&'static str> {
         deadline: _,
         idempotency_key: _,
         gangs: _,
+        proven_user: _,
     } = again;
     let fields = [
         ("command", *program != first.program),

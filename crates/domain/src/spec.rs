@@ -190,6 +190,9 @@ pub struct JobSpec {
     /// Who submitted it: proven where callers have accounts, else as they said themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Who submitted it, as the scheduler has proven; only such a name may become a user of a machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_user: Option<String>,
     /// Never stopped in favour of others; such work does not borrow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed: bool,
@@ -255,6 +258,7 @@ impl JobSpec {
             signal_scope: None,
             private: false,
             user: None,
+            proven_user: None,
             fixed: false,
             on_disconnect: None,
             output: None,

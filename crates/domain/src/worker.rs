@@ -48,6 +48,9 @@ pub struct Worker {
     /// How it isolates jobs, in its own word for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    /// Whose user its jobs run as, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
     pub status: WorkerStatus,
     pub last_heartbeat: Timestamp,
     pub registered_at: Timestamp,
@@ -110,6 +113,7 @@ impl Worker {
             slots: None,
             hostname: None,
             isolation: None,
+            run_as: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: now,
@@ -203,6 +207,7 @@ mod tests {
             slots: None,
             hostname: None,
             isolation: None,
+            run_as: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use muster_client::Fingerprint;
 use muster_logging::LogFormat;
 use muster_protocol::Gpu;
-use muster_worker_agent::{AllowedMount, ContainerMode, CpuLimit, GpuOffer, IsolationMode, parse_gpu};
+use muster_worker_agent::{AllowedMount, ContainerMode, CpuLimit, GpuOffer, IsolationMode, RunAs, parse_gpu};
 
 use crate::duration;
 
@@ -140,6 +140,13 @@ pub(crate) struct Args {
     /// Let programs such as sudo give a job more rights than it starts with
     #[arg(long, env = "MUSTER_ALLOW_NEW_PRIVILEGES")]
     pub(crate) allow_new_privileges: bool,
+    /// Whose user jobs run as: worker, the worker's own; user:NAME, one for all, such as user:batch; or submitter, who submitted
+    /// the job, if the scheduler has proven that. Others than worker need root [default: worker]
+    #[arg(long, env = "MUSTER_RUN_AS", value_name = "worker|user:NAME|submitter")]
+    pub(crate) run_as: Option<RunAs>,
+    /// With --run-as user:NAME or submitter, let that be root; without it such jobs are refused
+    #[arg(long, env = "MUSTER_ALLOW_ROOT_JOBS")]
+    pub(crate) allow_root_jobs: bool,
     /// How jobs are run
     #[arg(long, value_enum, hide = true, default_value_t)]
     pub(crate) executor: ExecutorArg,

@@ -58,6 +58,8 @@ pub(crate) struct WorkerSection {
     pub(crate) cpu_limit: Option<String>,
     pub(crate) max_processes: Option<u64>,
     pub(crate) allow_new_privileges: bool,
+    pub(crate) run_as: Option<String>,
+    pub(crate) allow_root_jobs: bool,
 }
 
 /// A number, or what the flag takes.

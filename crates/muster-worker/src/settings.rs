@@ -86,6 +86,7 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     let timing = timing(&args, &file)?;
     let isolation = chosen("isolation", args.isolation, file.isolation.as_deref())?;
     let cpu_limit = chosen("cpu-limit", args.cpu_limit, file.cpu_limit.as_deref())?;
+    let run_as = chosen("run-as", args.run_as.clone(), file.run_as.as_deref())?;
     let (resources, offer) = (resources(&args, &file), gpus(&args, &file)?);
     let vram_mb = args.vram_mb.or(file.vram_mb).unwrap_or(0);
     let containers = containers(&args, &file)?;
@@ -110,6 +111,8 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     config.input_cache = args.input_cache.or(file.input_cache).unwrap_or(config.input_cache);
     config.max_ahead = args.max_ahead.or(file.max_ahead).unwrap_or(config.max_ahead);
     config.allow_new_privileges = args.allow_new_privileges || file.allow_new_privileges;
+    config.run_as = run_as.unwrap_or_default();
+    config.allow_root_jobs = args.allow_root_jobs || file.allow_root_jobs;
     config.isolation = isolation.unwrap_or(config.isolation);
     config.require_isolation = args.require_isolation || file.require_isolation;
     config.cpu_limit = cpu_limit.unwrap_or(config.cpu_limit);

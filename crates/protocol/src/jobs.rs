@@ -11,6 +11,7 @@ use crate::containers::Container;
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 use crate::inputs::ArtifactInput;
+use crate::keys::{Concurrency, Unique};
 use crate::secrets::{SealedSecret, SecretUse, SecretWish};
 use crate::terminals::TerminalSize;
 use crate::usage::JobUsage;
@@ -289,31 +290,6 @@ pub struct Retry {
     pub requeue_exit_codes: Option<Vec<i32>>,
 }
 
-/// At most `limit` jobs of one `key` run at a time.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Concurrency {
-    pub key: String,
-    pub limit: u32,
-}
-
-/// At most one unfinished job has this key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Unique {
-    pub key: String,
-    /// What happens when there is one: it is returned, or replaced while it waits.
-    pub on_conflict: OnConflict,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnConflict {
-    #[default]
-    Existing,
-    Replace,
-}
-
 /// A job as every read and every claim shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the API of its own")]
@@ -520,6 +496,10 @@ pub struct Job {
     /// Who submitted it, as they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Who submitted it, as the scheduler has proven: by an account, or by the owner of a socket on loopback. Absent where
+    /// nothing is proven, or where the submitter named somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_user: Option<String>,
     /// Only its owner and operators see it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,

@@ -11,6 +11,7 @@ mod events;
 mod gangs;
 mod inputs;
 mod jobs;
+mod keys;
 mod logs;
 mod oidc;
 mod overview;
@@ -46,9 +47,10 @@ pub use gangs::{
 };
 pub use inputs::{ArtifactInput, InputFile, InputList};
 pub use jobs::{
-    BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
-    OnConflict, OpenMode, Resources, Retry, SubmitRequest, Unique,
+    BatchItem, BatchRequest, BatchResult, CancelResult, DependencyRule, IfUnmet, Job, JobStatus, OpenMode,
+    Resources, Retry, SubmitRequest,
 };
+pub use keys::{Concurrency, OnConflict, Unique};
 pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, HEADER_LOG_UNREACHABLE, LogAppended, LogGap,
     LogGapCause, LogMessage, LogPiece, LogRun, LogStream,
@@ -79,7 +81,7 @@ pub use webhooks::{
     HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookPayload, WebhookRequest, WebhookTest, WebhookUpdate,
 };
 pub use why::{AmountChange, Holder, Reason, Shortfall, Start, Suggestion, Why, WorkerClass};
-pub use workers::{Quarantine, RegisterRequest, Worker, WorkerStatus};
+pub use workers::{Quarantine, RUN_AS_SUBMITTER, RegisterRequest, Worker, WorkerStatus};
 
 /// Response header with the lease of a single claimed job.
 pub const HEADER_LEASE: &str = "x-muster-lease";

@@ -11,6 +11,9 @@ use crate::devices::{Gpu, GpuState};
 use crate::jobs::Resources;
 use crate::secrets::SealingKey;
 
+/// What a worker says whose jobs run as the users who submitted them.
+pub const RUN_AS_SUBMITTER: &str = "submitter";
+
 /// Whether a worker was heard of lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +51,9 @@ pub struct RegisterRequest {
     /// How it isolates jobs: `cgroup-v2`, `cgroup-v1` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    /// Whose user its jobs run as: `worker`, `user:` and a name, or `submitter`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
     /// The public keys that secrets for this worker can be sealed to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sealing_keys: Vec<SealingKey>,
@@ -96,6 +102,9 @@ pub struct Worker {
     /// How it isolates jobs: `cgroup-v2`, `cgroup-v1` or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    /// Whose user its jobs run as: `worker`, `user:` and a name, or `submitter`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
     /// What runs its containers, if it runs any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containers: Option<ContainerEngine>,

@@ -20,6 +20,7 @@ use crate::config::LegacyWorkers;
 use crate::error::ApiError;
 use crate::gate::{self, Admitted};
 use crate::listener::Seat;
+use crate::local_user::LocalUser;
 use crate::ownership::{self, ASKED_BY_HANDLER};
 use crate::routes::parameters;
 use crate::routes::rows::{Rows, refused};
@@ -114,9 +115,15 @@ async fn checked(edge: &Edge, mut request: Request, next: Next) -> Response {
 /// Finds out who asks, and whether they may. Handlers are told who it is.
 async fn admit(edge: &Edge, request: &mut Request) -> Result<(), ApiError> {
     // A request that came by no connection comes from this process.
-    let connection = request.extensions().get::<Principal>().cloned().unwrap_or(Principal::Local);
+    let connection = request.extensions().get::<Principal>().cloned();
+    let local_user = match &connection {
+        Some(_) => request.extensions().get::<LocalUser>().copied(),
+        None => Some(LocalUser::of_process()),
+    };
+    let connection = connection.unwrap_or(Principal::Local);
     let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
     let mut identity = identity::identify(&edge.app, connection, method, path, headers).await?;
+    identity.local_user = local_user;
     let legacy = edge.app.config.access.legacy_workers;
     if let Principal::Stranger(unproven) = identity.principal
         && legacy == LegacyWorkers::Any

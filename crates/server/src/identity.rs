@@ -19,6 +19,7 @@ use muster_store::{AccountCommand, AccountVerb, Command, KnownCredential, StoreE
 use crate::app::{App, Shared};
 use crate::bearer;
 use crate::error::ApiError;
+use crate::local_user::LocalUser;
 use crate::oidc::CALLBACK;
 use crate::tokens;
 
@@ -39,6 +40,8 @@ pub(crate) struct Identity {
     pub(crate) principal: Principal,
     /// The name of the credential that was shown, and its digest.
     pub(crate) credential: Option<Shown>,
+    /// The user of this machine whose connection it is, where that is known.
+    pub(crate) local_user: Option<LocalUser>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +56,21 @@ pub(crate) struct Shown {
 
 impl Identity {
     pub(crate) fn by_connection(principal: Principal) -> Self {
-        Self { principal, credential: None }
+        Self { principal, credential: None, local_user: None }
+    }
+
+    /// The name of the caller that the scheduler has proven: the account behind a credential, or else the user of this machine
+    /// whose connection it is.
+    pub(crate) async fn proven_user(&self) -> Option<Arc<str>> {
+        match &self.principal {
+            Principal::User { name, .. } => Some(name.as_str().into()),
+            Principal::Local => self.local_user?.name().await,
+            Principal::Stranger(_)
+            | Principal::Worker { .. }
+            | Principal::Joiner
+            | Principal::Job(_)
+            | Principal::Keyless(_) => None,
+        }
     }
 
     /// The caller in the events that it causes; `None` where it can cause none.
@@ -191,7 +208,8 @@ async fn shown(app: &Shared, text: &str) -> Result<Identity, ApiError> {
     let Credential { name, bearer, .. } = &known.credential;
     let (name, method, is_token) = (name.clone(), bearer.method(), matches!(bearer, Bearer::Token { .. }));
     app.credentials.note_use(app, &digest, known.credential.used_at, now);
-    Ok(Identity { principal, credential: Some(Shown { name, digest, method, is_token }) })
+    let credential = Some(Shown { name, digest, method, is_token });
+    Ok(Identity { principal, credential, local_user: None })
 }
 
 fn worthless(cause: &str) -> ApiError {

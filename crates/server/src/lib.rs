@@ -38,6 +38,7 @@ mod journal;
 mod leadership;
 mod lenient;
 mod listener;
+mod local_user;
 mod logs;
 mod loops;
 mod metrics;

@@ -3,15 +3,17 @@
 //! Guarantee: what cannot be found belongs to nobody.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use muster_domain::access::{Action, Denied, Object, Principal, depends_on_owner, may};
 use muster_domain::visibility::sees_all;
-use muster_domain::{GangId, Job, JobId, QueueLists, QueueName, Rejection, SetId, Worker, WorkerId};
+use muster_domain::{GangId, Job, JobId, JobSpec, QueueLists, QueueName, Rejection, SetId, Worker, WorkerId};
 use muster_store::{JobFilter, NewJob, SetFilter, StoreExt as _};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::job_in_path;
+use crate::identity::Identity;
 use crate::visibility::Visibility;
 
 /// What is known of the object.
@@ -156,8 +158,10 @@ async fn of_set(app: &App, principal: &Principal, set: SetId) -> Result<Named, A
 }
 
 /// Makes the submitter the user of these jobs, and keeps it to the queues that let it in and to the jobs that it may see.
-pub(crate) async fn admit(app: &App, principal: &Principal, jobs: &mut [NewJob]) -> Result<(), ApiError> {
+pub(crate) async fn admit(app: &App, caller: &Identity, jobs: &mut [NewJob]) -> Result<(), ApiError> {
+    let principal = &caller.principal;
     stamp(principal, jobs)?;
+    vouch(caller.proven_user().await.as_deref(), jobs);
     let Principal::User { name, .. } = principal else { return Ok(()) };
     if sees_all(principal) {
         return Ok(());
@@ -203,6 +207,23 @@ async fn check_dependencies(app: &App, principal: &Principal, jobs: &[NewJob]) -
     Ok(())
 }
 
+/// Notes whom the jobs are of as far as that is proven. A submitter who names another user proves nothing.
+fn vouch(proven: Option<&str>, jobs: &mut [NewJob]) {
+    let Some(proven) = proven else { return };
+    // Jobs of an array share what they ask for, and go on doing so.
+    let mut last: Option<(Arc<JobSpec>, Arc<JobSpec>)> = None;
+    for job in jobs.iter_mut().filter(|job| job.spec.user.as_deref().is_none_or(|user| user == proven)) {
+        if let Some((_, vouched)) = last.as_ref().filter(|(plain, _)| Arc::ptr_eq(plain, &job.spec)) {
+            job.spec = Arc::clone(vouched);
+            continue;
+        }
+        let is_shared = Arc::strong_count(&job.spec) > 1;
+        let plain = is_shared.then(|| Arc::clone(&job.spec));
+        Arc::make_mut(&mut job.spec).proven_user = Some(proven.to_owned());
+        last = plain.map(|plain| (plain, Arc::clone(&job.spec)));
+    }
+}
+
 fn stamp(principal: &Principal, jobs: &mut [NewJob]) -> Result<(), ApiError> {
     let Principal::User { name, queues, .. } = principal else { return Ok(()) };
     for job in jobs {
@@ -215,7 +236,7 @@ fn stamp(principal: &Principal, jobs: &mut [NewJob]) -> Result<(), ApiError> {
             return Err(ApiError::not_yours("user", message));
         }
         if job.spec.user.is_none() {
-            std::sync::Arc::make_mut(&mut job.spec).user = Some(name.clone());
+            Arc::make_mut(&mut job.spec).user = Some(name.clone());
         }
     }
     Ok(())
@@ -324,4 +345,39 @@ pub(crate) async fn of_others(
         others.extend(not_own.map(|job| job.id));
     }
     Ok(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(spec: &Arc<JobSpec>) -> NewJob {
+        NewJob {
+            id: crate::ids::job(),
+            spec: Arc::clone(spec),
+            hold: None,
+            reference: None,
+            depends_on: Vec::new(),
+            rules: Vec::new(),
+            member: None,
+            first_task: None,
+        }
+    }
+
+    #[test]
+    fn only_a_caller_who_names_nobody_else_is_vouched_for() {
+        let of = |user: Option<&str>| {
+            Arc::new(JobSpec { user: user.map(str::to_owned), ..JobSpec::shell("true") })
+        };
+        let (shared, bob) = (of(None), of(Some("bob")));
+        let mut jobs = [job(&shared), job(&shared), job(&bob), job(&of(Some("ann")))];
+        drop(shared);
+        vouch(Some("ann"), &mut jobs);
+        let proven: Vec<_> = jobs.iter().map(|job| job.spec.proven_user.as_deref()).collect();
+        assert_eq!(proven, [Some("ann"), Some("ann"), None, Some("ann")]);
+        assert!(Arc::ptr_eq(&jobs[0].spec, &jobs[1].spec), "what was shared stays shared");
+        let mut unproven = [job(&bob)];
+        vouch(None, &mut unproven);
+        assert_eq!(unproven[0].spec.proven_user, None);
+    }
 }

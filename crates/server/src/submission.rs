@@ -337,6 +337,7 @@ impl SubmitBody {
             signal_scope: gang_submission::scope(self.signal_scope.as_deref())?,
             private: self.private.unwrap_or(false),
             user: optional("user", self.user, limits.name)?,
+            proven_user: None,
             fixed: self.preemptible == Some(false),
             on_disconnect: conditions::on_disconnect(self.on_disconnect.as_deref())?,
             output: output_files::check(

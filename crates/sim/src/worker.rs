@@ -180,6 +180,7 @@ impl SimWorker {
             slots: self.slots,
             hostname: None,
             isolation: None,
+            run_as: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

@@ -155,6 +155,7 @@ pub(crate) fn read_worker(row: &Row) -> Result<Worker, StoreError> {
         devices: stock.devices,
         labels: stock.labels,
         isolation: stock.isolation,
+        run_as: stock.run_as,
         tags: from_json(&json(3)?, &id)?,
         slots: slots.map(|slots| slots as u32),
         hostname: row.try_get(5).map_err(&fail)?,

@@ -324,6 +324,7 @@ pub(crate) fn read_worker(row: &Row<'_>) -> Result<Worker, StoreError> {
         devices: stock.devices,
         labels: stock.labels,
         isolation: stock.isolation,
+        run_as: stock.run_as,
         tags: from_json(&json(3)?, &id)?,
         slots: row.get(4).map_err(&fail)?,
         hostname: row.get(5).map_err(&fail)?,

@@ -407,6 +407,8 @@ pub struct Stock {
     pub assumed: bool,
     #[serde(default, rename = "i", skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    #[serde(default, rename = "r", skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
 }
 
 impl From<&Worker> for Stock {
@@ -417,6 +419,7 @@ impl From<&Worker> for Stock {
             labels: worker.labels.clone(),
             assumed: worker.assumed,
             isolation: worker.isolation.clone(),
+            run_as: worker.run_as.clone(),
         }
     }
 }

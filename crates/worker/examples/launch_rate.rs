@@ -127,6 +127,7 @@ fn start(lease: u64, program: &str) -> StartSpec {
         has_checkpoint: false,
         terminal: None,
         paths: AttemptPaths::default(),
+        user: None,
         note: String::new(),
     }
 }

@@ -11,6 +11,7 @@ use muster_protocol::{Job, OnPreemptExit0};
 
 use crate::attempt_room::{self, AttemptRoom};
 use crate::containers::FileMount;
+use crate::job_user::{JobUser, checkpoints_folder};
 use crate::keeper::{AttemptPaths, Key, StartSpec, StopManner};
 
 /// Appears when the job is told to stop.
@@ -127,11 +128,12 @@ impl AttemptFiles {
     /// Fills in the paths of an attempt, where they are not known.
     pub(crate) fn address(&self, spec: &mut StartSpec) {
         if spec.paths == AttemptPaths::default() {
-            spec.paths = self.paths(&spec.key);
+            spec.paths = self.paths_for(&spec.key, spec.user.as_deref());
             if !spec.has_checkpoint {
                 spec.paths.checkpoint.clear();
             }
-            if let (Some(_), Some((attempts, _))) = (&spec.container, &self.folders) {
+            // A user of its own sees the whole room, in a container as well.
+            if let (Some(_), Some((attempts, _)), None) = (&spec.container, &self.folders, &spec.user) {
                 let notice = room(attempts, &spec.key).join(CONTAINED_NOTICE);
                 spec.paths.notice = notice.to_string_lossy().into_owned();
             }
@@ -182,6 +184,21 @@ impl AttemptFiles {
                     _ => std::fs::remove_file(entry.path()),
                 };
             }
+        }
+    }
+
+    /// The same where they may be those of a user: all of them lie in the room of the attempt, which is that user's.
+    fn paths_for(&self, key: &Key, user: Option<&JobUser>) -> AttemptPaths {
+        let (Some(user), Some(data_dir)) = (user, &self.data_dir) else { return self.paths(key) };
+        let room = AttemptRoom::of(data_dir, key);
+        let file = |name: &str| room.path().join(name).to_string_lossy().into_owned();
+        let checkpoints = checkpoints_folder(data_dir).join(user.uid.to_string());
+        AttemptPaths {
+            notice: file(CONTAINED_NOTICE),
+            done: file("done"),
+            checkpoint: file("checkpoint"),
+            checkpoint_out: file("checkpoint-out"),
+            checkpoint_dir: checkpoints.join(file_name(&key.job_id)).to_string_lossy().into_owned(),
         }
     }
 

@@ -10,6 +10,7 @@ use muster_protocol::{Gpu, Resources};
 use crate::containers::ContainerSettings;
 use crate::error::WorkerError;
 use crate::gpus::GpuOffer;
+use crate::job_user::RunAs;
 use crate::keeper::{CpuLimit, IsolationForm, IsolationMode};
 
 /// How jobs are run.
@@ -91,6 +92,10 @@ pub struct WorkerConfig {
     pub containers: ContainerSettings,
     /// Programs may give a job more rights than it was started with, as `sudo` does.
     pub allow_new_privileges: bool,
+    /// Whose user jobs run as.
+    pub run_as: RunAs,
+    /// Where jobs have users of their own, that may be root.
+    pub allow_root_jobs: bool,
     /// The program that hosts the keeper; this one when absent.
     pub keeper_program: Option<PathBuf>,
     pub timing: Timing,
@@ -184,6 +189,8 @@ impl WorkerConfig {
             max_processes: 8_192,
             containers: ContainerSettings::default(),
             allow_new_privileges: false,
+            run_as: RunAs::default(),
+            allow_root_jobs: false,
             keeper_program: None,
             timing: Timing::default(),
             checkpoint_limit: 256 << 20,

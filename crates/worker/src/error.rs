@@ -22,6 +22,8 @@ pub enum WorkerError {
     KeyFileOpen { path: PathBuf },
     #[error("isolation {wanted} cannot be had: {why}")]
     Isolation { wanted: &'static str, why: String },
+    #[error("jobs cannot run as {wanted}: {why}")]
+    RunAs { wanted: String, why: String },
     #[error("cannot start the keeper {}: {cause}", .program.display())]
     KeeperStart { program: PathBuf, cause: io::Error },
     #[error("this worker is to run containers and cannot: {reason}")]

@@ -7,6 +7,7 @@ use muster_protocol::{Gpu, Job};
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
+use crate::job_user::JobUser;
 use crate::keeper::{AttemptPaths, Key, Limits, StartSpec, StopManner};
 use crate::output_files::OutputFiles;
 use crate::{machine, stop_signal, visible_devices};
@@ -40,6 +41,9 @@ pub(crate) struct Note {
     /// Which files of its working directory are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wanted: Option<WantedFiles>,
+    /// Whose its files are, where that is not the worker's user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<JobUser>,
 }
 
 /// Files of a working directory that are kept when the attempt has ended.
@@ -76,7 +80,7 @@ pub(crate) fn note_of(job: &Job, default_grace: Duration, default_dir: &Path) ->
         job.grace_seconds.map_or(default_grace.as_millis() as u64, |seconds| u64::from(seconds) * 1000);
     let once = job.retry.as_ref().is_some_and(|retry| retry.lost == Some(false));
     let room = job.upload.is_some() || !job.inputs.is_empty();
-    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room, wanted }
+    Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room, wanted, user: None }
 }
 
 /// The files of its working directory that a job wants to be kept. Those of a container go with it.
@@ -107,6 +111,20 @@ fn output_files(job: &Job, default_dir: &Path) -> Option<OutputFiles> {
     // The directory of a container is none of the host.
     let directory = if is_contained(job) { default_dir.to_owned() } else { directory_of(job, default_dir) };
     OutputFiles::of_job(job, &directory, &machine::hostname().unwrap_or_default())
+}
+
+impl StartSpec {
+    /// Has the attempt run as a user of its own, with all that is its.
+    pub(crate) fn run_as(&mut self, user: Option<&JobUser>, note: &mut Note) {
+        let Some(user) = user else { return };
+        self.user = Some(Box::new(user.clone()));
+        if let Some(output) = &mut note.output {
+            output.user = Some(user.clone());
+        }
+        (note.room, note.user) = (true, Some(user.clone()));
+        // A note of plain values always has a JSON form.
+        self.note = serde_json::to_string(&note).unwrap_or_default();
+    }
 }
 
 /// What to start for a job.
@@ -140,6 +158,7 @@ pub(crate) fn start_spec(job: &Job, gpus: &[Gpu], default_dir: &Path, default_gr
         has_checkpoint: false,
         terminal: job.pty,
         paths: AttemptPaths::default(),
+        user: None,
         // A note of plain values always has a JSON form.
         note: serde_json::to_string(&note).unwrap_or_default(),
     }
@@ -186,6 +205,7 @@ pub(crate) fn read_note(text: &str, default_grace: Duration) -> Note {
         wanted: None,
         once: false,
         room: false,
+        user: None,
     })
 }
 
@@ -227,7 +247,8 @@ mod tests {
                 output: None,
                 once: false,
                 room: false,
-                wanted: None
+                wanted: None,
+                user: None
             }
         );
         assert!(read_note(&spec(&json!({"retry": {"lost": false}})).note, Duration::ZERO).once);

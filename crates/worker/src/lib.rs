@@ -30,6 +30,7 @@ mod environment;
 mod error;
 mod executor;
 mod gpus;
+mod job_user;
 pub mod keeper;
 mod launch;
 mod logs;
@@ -51,6 +52,7 @@ pub use containers::{AllowedMount, ContainerMode, ContainerSettings, ContainerSp
 pub use data_dir::DataDir;
 pub use error::WorkerError;
 pub use gpus::{GpuOffer, parse_gpu};
+pub use job_user::{JobUser, RunAs};
 pub use keeper::{CpuLimit, IsolationForm, IsolationMode};
 pub use machine::{cores, discover};
 pub use privacy::keep_private;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use muster_protocol::{Job, OpenMode};
 use serde::{Deserialize, Serialize};
 
+use crate::job_user::{JobUser, acting_as, open_target};
 use crate::keeper::Key;
 
 /// The most that is read at a time.
@@ -26,6 +27,9 @@ pub(crate) struct OutputFiles {
     pub(crate) stderr: Option<PathBuf>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) append: bool,
+    /// Whose files they are, where that is not the worker's user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<JobUser>,
 }
 
 impl OutputFiles {
@@ -37,21 +41,27 @@ impl OutputFiles {
         let append = job.open_mode == Some(OpenMode::Append);
         // As with sbatch, one file takes both unless another is named.
         let stderr = stderr.or_else(|| stdout.clone());
-        stderr.is_some().then_some(Self { stdout, stderr, append })
+        stderr.is_some().then_some(Self { stdout, stderr, append, user: None })
     }
 
     /// Makes the files, or empties them.
     pub(crate) fn create(&self) -> Result<(), String> {
         let other = self.stderr.iter().filter(|path| Some(*path) != self.stdout.as_ref());
         for path in self.stdout.iter().chain(other) {
-            create(path, self.append).map_err(|error| complaint(path, &error))?;
+            let user = self.user.as_ref();
+            let made = acting_as(user, || create(path, self.append, user.is_some()));
+            made.map_err(|error| complaint(path, user, &error))?;
         }
         Ok(())
     }
 }
 
-fn create(path: &Path, append: bool) -> io::Result<()> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o666).open(path)?;
+fn create(path: &Path, append: bool, is_users: bool) -> io::Result<()> {
+    let file = if is_users {
+        open_target(path, true)?
+    } else {
+        OpenOptions::new().append(true).create(true).mode(0o666).open(path)?
+    };
     // Devices such as /dev/null cannot be cut, and need not be.
     if !append && file.metadata()?.is_file() {
         file.set_len(0)?;
@@ -60,8 +70,11 @@ fn create(path: &Path, append: bool) -> io::Result<()> {
 }
 
 /// Says which directory is missing, where that is what is wrong.
-fn complaint(path: &Path, error: &io::Error) -> String {
+fn complaint(path: &Path, user: Option<&JobUser>, error: &io::Error) -> String {
     let shown = path.display();
+    if let Some(user) = user {
+        return format!("the output file {shown} cannot be written by the user {}: {error}", user.name);
+    }
     let missing = path.parent().filter(|parent| error.kind() == io::ErrorKind::NotFound && !parent.exists());
     match missing {
         Some(directory) => {
@@ -109,13 +122,15 @@ struct Mark {
 pub(crate) struct Copy {
     source: PathBuf,
     target: PathBuf,
+    /// Whose the target is, where that is not the worker's user.
+    user: Option<JobUser>,
     mark: Mark,
     files: Option<(File, File)>,
 }
 
 impl Copy {
     /// Goes on where an earlier agent stopped.
-    pub(crate) fn new(key: &Key, source: &Path, target: &Path) -> Self {
+    pub(crate) fn new(key: &Key, source: &Path, target: &Path, user: Option<JobUser>) -> Self {
         let fresh = || Mark {
             job_id: key.job_id.to_string(),
             lease: key.lease,
@@ -128,6 +143,7 @@ impl Copy {
         Self {
             source: source.to_owned(),
             target: target.to_owned(),
+            user,
             mark: mark.unwrap_or_else(fresh),
             files: None,
         }
@@ -135,7 +151,7 @@ impl Copy {
 
     /// Copies everything that was written by now; says how far it has come.
     pub(crate) fn advance(&mut self) -> Result<u64, String> {
-        self.copy().map_err(|error| complaint(&self.target, &error))
+        self.copy().map_err(|error| complaint(&self.target, self.user.as_ref(), &error))
     }
 
     fn copy(&mut self) -> io::Result<u64> {
@@ -150,7 +166,10 @@ impl Copy {
         }
         if self.files.is_none() {
             let source = File::open(&self.source)?;
-            let target = OpenOptions::new().append(true).read(true).open(&self.target)?;
+            let target = acting_as(self.user.as_ref(), || match &self.user {
+                Some(_) => open_target(&self.target, false),
+                None => OpenOptions::new().append(true).read(true).open(&self.target),
+            })?;
             self.skip_what_is_there(&source, &target)?;
             self.files = Some((source, target));
         }
@@ -231,7 +250,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
         std::fs::write(&path, "old").unwrap();
-        let files = |append| OutputFiles { stdout: Some(path.clone()), stderr: Some(path.clone()), append };
+        let files = |append| OutputFiles {
+            stdout: Some(path.clone()),
+            stderr: Some(path.clone()),
+            append,
+            user: None,
+        };
         files(true).create().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         files(false).create().unwrap();
@@ -246,7 +270,7 @@ mod tests {
         let (source, target) = (root.path().join("1.out"), root.path().join("file"));
         std::fs::write(&source, "one").unwrap();
         std::fs::write(&target, "before:").unwrap();
-        let mut copy = Copy::new(&key(1), &source, &target);
+        let mut copy = Copy::new(&key(1), &source, &target, None);
         assert_eq!(copy.advance(), Ok(3));
         std::fs::write(&source, "onetwo").unwrap();
         // An agent that writes a piece and is killed before it can note it.
@@ -254,10 +278,10 @@ mod tests {
         assert_eq!(copy.advance(), Ok(6));
         std::fs::write(mark_path(&source), note).unwrap();
         std::fs::write(&source, "onetwothree").unwrap();
-        assert_eq!(Copy::new(&key(1), &source, &target).advance(), Ok(11));
+        assert_eq!(Copy::new(&key(1), &source, &target, None).advance(), Ok(11));
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "before:onetwothree");
         // Another attempt, of which nothing is noted, begins at the beginning of its own output.
-        assert_eq!(Copy::new(&key(2), &source, &target).advance(), Ok(11));
+        assert_eq!(Copy::new(&key(2), &source, &target, None).advance(), Ok(11));
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "before:onetwothreeonetwothree");
         forget(&source.to_string_lossy());
         assert!(!mark_path(&source).exists());

@@ -4,13 +4,12 @@
 //! Guarantee: what is accepted here the scheduler keeps as it is; what is not is answered with a sentence
 //! that names the place of the mistake.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use nix::libc;
 use serde_json::{Map, Value};
+
+use crate::job_user::{JobUser, acting_as, open_plain};
 
 /// The variable that names the file.
 pub(crate) const VARIABLE: &str = "MUSTER_OUTPUT";
@@ -23,8 +22,8 @@ const MOST_DEPTH: usize = 32;
 const SHOWN_CHARS: usize = 40;
 
 /// What the file holds; `None` when it is empty or gone.
-pub(crate) fn read(path: &Path) -> Result<Option<Map<String, Value>>, String> {
-    let bytes = match read_bytes(path) {
+pub(crate) fn read(path: &Path, user: Option<&JobUser>) -> Result<Option<Map<String, Value>>, String> {
+    let bytes = match acting_as(user, || read_bytes(path)) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(refusal(&format!("it cannot be read: {error}"))),
@@ -38,12 +37,8 @@ fn refusal(mistake: &str) -> String {
 
 /// The job may have put anything in the place of its file, so nothing is followed and nothing waited for.
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a plain file"));
-    }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    open_plain(path)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -201,14 +196,14 @@ mod tests {
     fn only_plain_files_are_read() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("result");
-        assert_eq!(read(&path), Ok(None), "a removed file is no mistake");
+        assert_eq!(read(&path, None), Ok(None), "a removed file is no mistake");
         std::fs::write(&path, "a=1\n").unwrap();
-        assert_eq!(read(&path).unwrap().unwrap()["a"], "1");
+        assert_eq!(read(&path, None).unwrap().unwrap()["a"], "1");
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
-        assert!(read(&path).unwrap_err().contains("cannot be read"));
+        assert!(read(&path, None).unwrap_err().contains("cannot be read"));
         std::fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(read(&path).unwrap_err().contains("not a plain file"));
+        assert!(read(&path, None).unwrap_err().contains("not a plain file"));
     }
 }

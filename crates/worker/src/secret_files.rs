@@ -3,15 +3,16 @@
 //! Guarantees: a file lies on a file system in memory or is not made; it goes with its attempt; whatever is left when everybody
 //! who looked after it was killed is removed by the guard, or by the next worker of the data directory.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::unistd::geteuid;
 
 use crate::attempt_files::{attempt_directory, fingerprint};
+use crate::job_user::{JobUser, acting_as, hand_over};
 
 /// Where every Linux keeps a file system in memory.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -47,16 +48,29 @@ pub(crate) struct SecretFile {
 }
 
 impl SecretFile {
-    pub(crate) fn write(folder: &Path, name: &str, value: &[u8]) -> Result<Self, String> {
+    /// `user`: who may read it, where that is not the worker's user.
+    pub(crate) fn write(
+        folder: &Path,
+        name: &str,
+        value: &[u8],
+        user: Option<&JobUser>,
+    ) -> Result<Self, String> {
         let path = folder.join(name);
         let write = || {
             make_private(folder)?;
+            if user.is_some() {
+                // Others pass to what is theirs, and see nothing.
+                fs::set_permissions(folder, Permissions::from_mode(0o711))?;
+            }
             if !in_memory(folder) {
                 return Err(io::Error::other("there is no file system in memory here"));
             }
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             let own = Self { path: path.clone() };
             file.write_all(value)?;
+            hand_over(user, [&file]).map_err(io::Error::other)?;
+            // Where others cannot get to the only file system in memory there is no secret for them.
+            acting_as(user, || fs::metadata(&path))?;
             Ok(own)
         };
         write().map_err(|error| format!("cannot make the file {} for a secret: {error}", path.display()))
@@ -81,7 +95,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
         _ => {}
     }
     let found = fs::symlink_metadata(folder)?;
-    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o066 != 0 {
         return Err(io::Error::other("the folder is open to others, or somebody else's"));
     }
     Ok(())
@@ -89,23 +103,21 @@ fn make_private(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
     fn a_file_is_private_in_memory_and_goes() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(root.path());
-        let file = SecretFile::write(&folder, "job.1.0", b"sesame").unwrap();
+        let file = SecretFile::write(&folder, "job.1.0", b"sesame", None).unwrap();
         let path = file.path().to_owned();
         assert_eq!(fs::read(&path).unwrap(), b"sesame");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert!(in_memory(&path));
-        assert!(SecretFile::write(&folder, "job.1.0", b"other").is_err(), "it is there");
+        assert!(SecretFile::write(&folder, "job.1.0", b"other", None).is_err(), "it is there");
         drop(file);
         assert!(!path.exists());
-        let left = SecretFile::write(&folder, "job.1.1", b"sesame").unwrap();
+        let left = SecretFile::write(&folder, "job.1.1", b"sesame", None).unwrap();
         remove_all(root.path());
         assert!(!folder.exists());
         drop(left);
@@ -117,10 +129,10 @@ mod tests {
         let folder = folder(root.path());
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        let error = SecretFile::write(&folder, "x", b"sesame").unwrap_err();
+        let error = SecretFile::write(&folder, "x", b"sesame", None).unwrap_err();
         assert!(error.contains("open to others"), "{error}");
         remove_all(root.path());
-        assert!(SecretFile::write(root.path(), "x", b"sesame").is_err(), "a disk is no memory");
+        assert!(SecretFile::write(root.path(), "x", b"sesame", None).is_err(), "a disk is no memory");
         assert!(!root.path().join("x").exists());
     }
 }

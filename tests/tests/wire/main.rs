@@ -55,6 +55,7 @@ mod responses;
 mod retention;
 mod retries;
 mod rights;
+mod run_as;
 mod secrets;
 mod separate_directories;
 mod shutdown;

@@ -270,6 +270,7 @@ fn worker(id: &WorkerId) -> Worker {
         slots: None,
         hostname: None,
         isolation: None,
+        run_as: None,
         version: None,
         status: WorkerStatus::Active,
         last_heartbeat: Timestamp::default(),

@@ -14,6 +14,15 @@ use crate::zone::Zone;
 
 const LABEL_WIDTH: usize = 12;
 
+/// Who submitted it: what was said, or what is proven.
+fn whose(job: &Job) -> String {
+    match (&job.user, &job.proven_user) {
+        (_, Some(proven)) => format!("{} (proven)", printable(proven)),
+        (Some(said), None) => printable(said),
+        (None, None) => String::new(),
+    }
+}
+
 /// The fields that are set, in the order in which people ask for them.
 pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     let mut lines = Vec::new();
@@ -37,7 +46,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
         add(label, value);
     }
     add("queue", job.queue_name.as_deref().map(printable).unwrap_or_default());
-    add("user", job.user.as_deref().map(printable).unwrap_or_default());
+    add("user", whose(job));
     add("private", words_if(job.private, "only its owner and operators see it"));
     add("preemption", words_if(job.preemptible == Some(false), "never"));
     add("priority", if job.priority == 0 { String::new() } else { job.priority.to_string() });

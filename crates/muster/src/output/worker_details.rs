@@ -39,6 +39,7 @@ pub(crate) fn worker(worker: &Worker, now: Timestamp, screen: Screen) -> String 
     };
     add("status", format!("{status}, seen {} ago", age(worker.last_heartbeat, now)));
     add("isolation", worker.isolation.as_deref().map(printable).unwrap_or_default());
+    add("run as", worker.run_as.as_deref().map(printable).unwrap_or_default());
     add("host", worker.hostname.as_deref().map(printable).unwrap_or_default());
     let slots = worker.slots.map_or_else(String::new, |slots| format!(" of {slots}"));
     let alone = if worker.exclusive { ", one that has the worker for itself" } else { "" };

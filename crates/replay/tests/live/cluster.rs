@@ -98,6 +98,7 @@ impl Live<'_> {
             slots: None,
             hostname: None,
             isolation: None,
+            run_as: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

@@ -25,6 +25,7 @@ use super::refusals::Refusal;
 use super::takeover::{Patient, Stream, Wish};
 use super::{PeerAddress, given};
 use crate::bounds::Bounds;
+use crate::local_user::LocalUser;
 use crate::metrics::Metrics;
 
 /// How long a connection beyond the bound may last.
@@ -36,6 +37,7 @@ const RESERVE_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct HttpConnection {
     pub(super) router: Router,
     pub(super) principal: Principal,
+    pub(super) user: Option<LocalUser>,
     pub(super) peer: SocketAddr,
     pub(super) header_timeout: Duration,
     pub(super) bounds: Arc<Bounds>,
@@ -92,6 +94,7 @@ impl HttpConnection {
         wish: &Wish,
     ) -> Ended {
         let (router, principal, peer) = (self.router.clone(), self.principal.clone(), self.peer);
+        let user = self.user;
         let (seat, offered) = (Arc::clone(&self.seat), wish.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
             let may_change_over = request.headers().contains_key(UPGRADE);
@@ -100,6 +103,7 @@ impl HttpConnection {
                 extensions.insert(offered.clone());
             }
             extensions.insert(principal.clone());
+            user.map(|user| extensions.insert(user));
             extensions.insert(PeerAddress(peer));
             extensions.insert(Arc::clone(&seat));
             router.clone().oneshot(request)

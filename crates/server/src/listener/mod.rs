@@ -27,7 +27,7 @@ use self::places::{Crowd, Entrance, Places};
 use self::refusals::Refusal;
 use crate::app::App;
 use crate::bounds::Bounds;
-use crate::callers::Callers;
+use crate::callers::{Behind, Callers};
 use crate::metrics::{Metrics, Open};
 use crate::stalled::Stalled;
 use crate::tls::Tls;
@@ -138,7 +138,7 @@ impl Welcome {
     }
 
     async fn serve(self, stream: TcpStream, peer: SocketAddr, entrance: Entrance) {
-        let principal = self.callers.behind(peer, stream.local_addr());
+        let Behind { principal, user } = self.callers.behind(peer, stream.local_addr());
         let is_known = principal == Principal::Local;
         let seat = match self.places.seat(entrance, peer, is_known) {
             Ok(seat) => Arc::new(seat),
@@ -151,6 +151,7 @@ impl Welcome {
         let http = HttpConnection {
             router: self.router,
             principal,
+            user,
             peer,
             header_timeout: self.header_timeout,
             bounds: self.bounds,

@@ -59,7 +59,7 @@ pub(crate) async fn submit_batch(
     }
     // A gang answers for all its tasks with the first.
     let mut jobs = gang_submission::spread(jobs);
-    ownership::admit(&app, &call.identity.principal, &mut jobs).await?;
+    ownership::admit(&app, &call.identity, &mut jobs).await?;
     let first_tasks: Vec<bool> = jobs.iter().map(|job| job.first_task.is_none()).collect();
     if asked > 0 {
         secret_uses::admit(&app, &call.identity.principal, &jobs).await?;

@@ -138,7 +138,7 @@ pub(super) struct Taken {
 }
 
 pub(super) async fn take(app: &App, call: &Call, mut submit: Submit) -> Result<Taken, ApiError> {
-    ownership::admit(app, &call.identity.principal, &mut submit.jobs).await?;
+    ownership::admit(app, &call.identity, &mut submit.jobs).await?;
     secret_uses::admit(app, &call.identity.principal, &submit.jobs).await?;
     job_inputs::admit(app, &call.identity.principal, &mut submit.jobs).await?;
     let mut remarks = app.admission.admit(app.store.as_ref(), &submit.jobs).await?;

@@ -38,7 +38,7 @@ pub(crate) async fn submit_job(
     let job = request.into_new_job(&app.config)?;
     let is_gang = job.spec.gang.is_some();
     let mut jobs = gang_submission::spread(vec![job]);
-    ownership::admit(&app, &call.identity.principal, &mut jobs).await?;
+    ownership::admit(&app, &call.identity, &mut jobs).await?;
     secret_uses::admit(&app, &call.identity.principal, &jobs).await?;
     job_inputs::admit(&app, &call.identity.principal, &mut jobs).await?;
     let remarks = app.admission.admit(app.store.as_ref(), &jobs).await?;

@@ -9,15 +9,17 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use muster_domain::access::{Principal, UserRole};
 use muster_domain::{Job, JobId, Lease, TerminalKind, WorkerId};
 use muster_protocol::{HEADER_TERMINAL_SECRET, TERMINAL_UPGRADE, TerminalOrder};
-use muster_store::{Command, Outcome};
+use muster_store::{Command, Outcome, StoreExt as _};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::extract::{Call, JobPath, SessionPath};
 use crate::listener::{StreamFuture, Takeover};
+use crate::local_user::LocalUser;
 use crate::metrics::Open;
 use crate::params::Params;
 use crate::peers;
@@ -115,6 +117,7 @@ async fn open(
     let noted = app.batcher.submit_one(call.audited(Command::NoteTerminal { job: id, kind })).await?;
     let Outcome::Changed { job, .. } = noted else { return Err(ApiError::internal()) };
     let worker = holder(&job)?;
+    check_user(app, &worker, &job, call).await?;
     app.tokens.secret(app).await?;
     let mut session = app.terminals.begin(app.peers.id(), id);
     let order = TerminalOrder {
@@ -143,6 +146,27 @@ async fn open(
     let mut response = changing(WEBSOCKET);
     response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept);
     Ok(response)
+}
+
+/// Where jobs run as their submitters, whoever enters one acts as that user. Those who may enter it are the submitter itself, operators
+/// and, of this machine, who could do whatever the scheduler can.
+async fn check_user(app: &Shared, worker: &WorkerId, job: &Job, call: &Call) -> Result<(), ApiError> {
+    let Some(user) = &job.spec.proven_user else { return Ok(()) };
+    let known = app.store.workers().await?;
+    let is_personal = known.iter().any(|one| {
+        one.worker.id == *worker && one.worker.run_as.as_deref() == Some(muster_protocol::RUN_AS_SUBMITTER)
+    });
+    let trusted = match &call.identity.principal {
+        Principal::User { role: UserRole::Operator | UserRole::Admin, .. } => true,
+        Principal::Local => call.identity.local_user.is_some_and(LocalUser::is_master),
+        _ => false,
+    };
+    if !is_personal || trusted || call.identity.proven_user().await.as_deref() == Some(user) {
+        return Ok(());
+    }
+    let message =
+        format!("the job runs as the user {user} of its worker: only {user}, or an operator, may enter it");
+    Err(ApiError::not_yours("id", message))
 }
 
 /// The worker that runs the job. Programs that claim without a name have nothing that could be told.

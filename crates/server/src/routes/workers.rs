@@ -40,6 +40,7 @@ lenient_object! {
         ports: Vec<u16> = "ports",
         hostname: String = "hostname",
         isolation: String = "isolation",
+        run_as: String = "run_as",
         version: String = "version",
         sealing_keys: Vec<KeyBody> = "sealing_keys",
         containers: EngineBody = "containers",
@@ -87,9 +88,12 @@ impl RegisterBody {
         check_text("id", &id, limits.name)?;
         let exec_addr = self.exec_addr.unwrap_or_default();
         check_text("exec_addr", &exec_addr, limits.name)?;
-        for (field, text) in
-            [("hostname", &self.hostname), ("version", &self.version), ("isolation", &self.isolation)]
-        {
+        for (field, text) in [
+            ("hostname", &self.hostname),
+            ("version", &self.version),
+            ("isolation", &self.isolation),
+            ("run_as", &self.run_as),
+        ] {
             check_text(field, text.as_deref().unwrap_or_default(), limits.name)?;
         }
         let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
@@ -106,6 +110,7 @@ impl RegisterBody {
             slots: self.slots,
             hostname: self.hostname,
             isolation: self.isolation,
+            run_as: self.run_as,
             version: self.version,
             status: WorkerStatus::Active,
             last_heartbeat: now,

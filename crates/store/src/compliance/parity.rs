@@ -387,6 +387,7 @@ impl World {
             slots: size.is_multiple_of(3).then_some(u32::from(size % 5)),
             hostname: Some("host".to_owned()),
             isolation: size.is_multiple_of(3).then(|| "none".to_owned()),
+            run_as: None,
             version: None,
             status: WorkerStatus::Offline,
             last_heartbeat: Timestamp::from_micros(self.now),

@@ -254,6 +254,7 @@ impl Stage {
             slots: None,
             hostname: None,
             isolation: None,
+            run_as: None,
             version: None,
             status: WorkerStatus::Active,
             last_heartbeat: Timestamp::default(),

@@ -27,6 +27,7 @@ pub async fn register_again_keeps_the_first_time(stage: &Stage) {
         tags: ["ssd".to_owned()].into(),
         hostname: Some("h".into()),
         isolation: Some("cgroup-v2".into()),
+        run_as: Some("submitter".into()),
         ..first.clone()
     };
     let second = stage.register_worker(moved).await;

@@ -27,6 +27,7 @@ use crate::backoff::Backoff;
 use crate::config::WorkerConfig;
 use crate::error::WorkerError;
 use crate::executor::{self, Executor, ExecutorEvent, KeeperOptions};
+use crate::job_user::JobUsers;
 use crate::keeper::{Adopted, End, Files, FromKeeper, Key, Outcome, Phase, ToKeeper, boottime_ns};
 use crate::launch;
 use crate::logs::{LogEvent, Logs};
@@ -45,6 +46,7 @@ pub(super) struct Agent {
     pub(super) job_dir: PathBuf,
     pub(super) attempts: AttemptFiles,
     pub(super) checkpoint_dir: PathBuf,
+    pub(super) job_users: JobUsers,
     pub(super) artifacts: Artifacts,
     pub(super) checkpoints: Checkpoints,
     pub(super) preparations: Preparations,
@@ -430,13 +432,15 @@ impl Agent {
                 self.logs.discard(key.clone(), Files::default());
             }
             self.held.advance(key, Stage::Reporting);
-            self.ready.extend(reports::with_result(key, &end));
+            let user = self.held.get(key).and_then(|held| held.note.user.as_ref());
+            self.ready.extend(reports::with_result(key, &end, user));
         }
     }
 
     fn on_delivered(&mut self, key: &Key) {
         if let Some(Stage::Flushing(end)) = self.held.advance(key, Stage::Reporting) {
-            self.ready.extend(reports::with_result(key, &end));
+            let user = self.held.get(key).and_then(|held| held.note.user.as_ref());
+            self.ready.extend(reports::with_result(key, &end, user));
         }
     }
 

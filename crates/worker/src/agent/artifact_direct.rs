@@ -135,7 +135,7 @@ impl Direct {
     async fn send_batch(&self, holder: Holder<'_>, blobs: &BlobClient, batch: Vec<Found>) -> Vec<Found> {
         let (mut rest, mut read) = (Vec::new(), Vec::new());
         for file in batch {
-            match digests(file.path.clone(), |_| None).await {
+            match digests(file.clone(), |_| None).await {
                 Ok(digests) => read.push((file, digests)),
                 Err(_) => rest.push(file),
             }
@@ -215,7 +215,7 @@ impl Direct {
     ) -> Result<(), Failed> {
         let known = match read.take() {
             Some(known) if open(file, &known).await.is_ok() => known,
-            _ => digests(file.path.clone(), part_size).await.map_err(unread)?,
+            _ => digests(file.clone(), part_size).await.map_err(unread)?,
         };
         let digests = &*read.insert(known);
         let files = vec![offered(file, digests)];
@@ -337,8 +337,8 @@ impl Direct {
 
 /// Opens a file that is still what it was when its digests were read.
 async fn open(file: &Found, digests: &Digests) -> Result<Arc<File>, Failed> {
-    let path = file.path.clone();
-    let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&path)).await;
+    let found = file.clone();
+    let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&found)).await;
     let opened = opened.map_err(|error| Failed::File(error.to_string()))?;
     let (opened, look) = opened.map_err(|error| Failed::File(format!("it cannot be read: {error}")))?;
     if look == digests.look { Ok(Arc::new(opened)) } else { Err(Failed::Changed) }

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use muster_client::{BoxError, Pieces};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
-use super::artifact_scan::{self, Look};
+use super::artifact_scan::{self, Found, Look};
 
 /// Bytes that are read at a time, and how many such pieces wait to be sent.
 const PIECE: usize = 256 * 1024;
@@ -105,9 +104,9 @@ fn stream(taken: mpsc::Receiver<Result<Bytes, BoxError>>) -> Pieces {
 }
 
 /// Reads a file for its digests. The parts are read beside the whole, since both take their time.
-pub(super) async fn digests(path: PathBuf, part_size: impl Fn(u64) -> Option<u64>) -> Result<Digests, Read> {
+pub(super) async fn digests(found: Found, part_size: impl Fn(u64) -> Option<u64>) -> Result<Digests, Read> {
     let broken = |error: &dyn std::fmt::Display| Read::Broken(format!("it cannot be read: {error}"));
-    let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&path)).await;
+    let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&found)).await;
     let (file, look) = opened.map_err(|error| broken(&error))?.map_err(|error| broken(&error))?;
     let (file, part) = (Arc::new(file), part_size(look.size));
     let again = Arc::clone(&file);
@@ -180,7 +179,11 @@ mod tests {
         let path = root.path().join("a");
         let content: Vec<u8> = (0..700_000_u32).map(|at| (at % 251) as u8).collect();
         std::fs::write(&path, &content).unwrap();
-        let found = digests(path.clone(), |_| Some(300_000)).await.unwrap();
+        let found = digests(Found { name: String::new(), path: path.clone(), size: 0, user: None }, |_| {
+            Some(300_000)
+        })
+        .await
+        .unwrap();
         assert_eq!((found.parts.len(), found.look.size), (3, 700_000));
         assert_eq!(found.sha256, hexadecimal(Sha256::new_with_prefix(&content)));
         assert_eq!(found.parts[2], hexadecimal(Sha256::new_with_prefix(&content[600_000..])));

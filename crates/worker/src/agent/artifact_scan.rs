@@ -3,14 +3,14 @@
 //! Guarantee: nothing outside of the directory is ever opened; no more files are named than may be kept.
 
 use std::collections::HashSet;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-
-use nix::libc;
+use std::sync::Arc;
 
 use super::artifact_patterns::{leads, matches};
+use crate::job_user::{JobUser, acting_as, open_plain};
 use crate::launch::WantedFiles;
 
 /// Files of one attempt.
@@ -30,6 +30,8 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     /// Bytes, as they were when it was found.
     pub(super) size: u64,
+    /// Whose it is, where that is not the worker's user.
+    pub(super) user: Option<Arc<JobUser>>,
 }
 
 /// What was found.
@@ -44,6 +46,7 @@ pub(super) struct Scan {
     patterns: Vec<String>,
     matched: Vec<bool>,
     taken: HashSet<String>,
+    user: Option<Arc<JobUser>>,
 }
 
 /// By what a change of a file is known.
@@ -67,10 +70,10 @@ impl Look {
 }
 
 /// Opens a plain file. A link was followed by the scan already; what has come in its place since is not.
-pub(super) fn open(path: &Path) -> io::Result<(File, Look)> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
-    let found = file.metadata()?;
-    if found.is_file() { Ok((file, Look::at(&found))) } else { Err(io::Error::other("it is no plain file")) }
+pub(super) fn open(found: &Found) -> io::Result<(File, Look)> {
+    let file = acting_as(found.user.as_deref(), || open_plain(&found.path))?;
+    let look = Look::at(&file.metadata()?);
+    Ok((file, look))
 }
 
 /// Where files are looked for.
@@ -80,12 +83,25 @@ pub(super) struct Places {
     pub(super) artifacts: PathBuf,
     /// Of these directories those that match.
     pub(super) wanted: Option<WantedFiles>,
+    /// Whose the files are, where that is not the worker's user.
+    pub(super) user: Option<Arc<JobUser>>,
 }
 
 /// Looks through all places. Of two files of one name the one among the artifacts is kept.
 pub(super) fn scan_all(places: &Places) -> Scan {
-    let mut scan =
-        if places.artifacts.as_os_str().is_empty() { Scan::default() } else { scan(&places.artifacts) };
+    let scanned = acting_as(places.user.as_deref(), || Ok(scan_places(places)));
+    scanned.unwrap_or_else(|error| {
+        let mut scan = Scan::default();
+        scan.refuse(WHOLE, &error.to_string());
+        scan
+    })
+}
+
+fn scan_places(places: &Places) -> Scan {
+    let mut scan = Scan { user: places.user.clone(), ..Scan::default() };
+    if !places.artifacts.as_os_str().is_empty() {
+        scan.look_through(&places.artifacts);
+    }
     let Some(wanted) = &places.wanted else { return scan };
     scan.patterns.clone_from(&wanted.patterns);
     scan.matched = vec![false; wanted.patterns.len()];
@@ -101,19 +117,17 @@ pub(super) fn scan_all(places: &Places) -> Scan {
     scan
 }
 
-/// Looks through a directory.
-pub(super) fn scan(root: &Path) -> Scan {
-    let mut scan = Scan::default();
-    match (fs::symlink_metadata(root), root.canonicalize()) {
-        (Ok(found), Ok(real)) if found.is_dir() => scan.enter(&real, root, "", 0),
-        // Nothing is there: the job has removed it, or it was kept before this agent started.
-        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
-        _ => scan.refuse(WHOLE, "it is no directory any more"),
-    }
-    scan
-}
-
 impl Scan {
+    /// Looks through a directory.
+    fn look_through(&mut self, root: &Path) {
+        match (fs::symlink_metadata(root), root.canonicalize()) {
+            (Ok(found), Ok(real)) if found.is_dir() => self.enter(&real, root, "", 0),
+            // Nothing is there: the job has removed it, or it was kept before this agent started.
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => self.refuse(WHOLE, "it is no directory any more"),
+        }
+    }
+
     fn refuse(&mut self, name: &str, why: &str) {
         if self.refused.len() < MOST_REFUSED {
             self.refused.push((printable(name), why.to_owned()));
@@ -214,7 +228,7 @@ impl Scan {
         }
         if self.files.len() < MOST_FILES {
             let size = fs::symlink_metadata(&path).map_or(0, |found| found.len());
-            self.files.push(Found { name, path, size });
+            self.files.push(Found { name, path, size, user: self.user.clone() });
         } else {
             self.beyond += 1;
         }
@@ -240,6 +254,14 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    fn scan(root: &Path) -> Scan {
+        scan_all(&Places { artifacts: root.to_owned(), ..Places::default() })
+    }
+
+    fn found(path: PathBuf) -> Found {
+        Found { name: String::new(), path, size: 0, user: None }
+    }
 
     #[test]
     fn plain_files_are_found_and_all_else_is_named_with_the_reason() {
@@ -298,6 +320,7 @@ mod tests {
         let places = |artifacts: &Path, patterns| Places {
             artifacts: artifacts.to_owned(),
             wanted: Some(wanted(patterns)),
+            user: None,
         };
         let found = scan_all(&places(&kept, &["out/**/*.pt", "*.csv"]));
         let names: Vec<&str> = found.files.iter().map(|file| file.name.as_str()).collect();
@@ -318,11 +341,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         fs::write(&path, "one").unwrap();
-        let (file, before) = open(&path).unwrap();
+        let (file, before) = open(&found(path.clone())).unwrap();
         assert_eq!(before, Look::at(&file.metadata().unwrap()));
         fs::write(&path, "two!").unwrap();
         assert_ne!(before, Look::at(&file.metadata().unwrap()));
         symlink("a", root.path().join("link")).unwrap();
-        assert!(open(&root.path().join("link")).is_err());
+        assert!(open(&found(root.path().join("link"))).is_err());
     }
 }

@@ -193,8 +193,8 @@ impl Sending {
     }
 
     async fn send_through(&self, file: &Found) -> Result<(), Failed> {
-        let path = file.path.clone();
-        let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&path)).await;
+        let found = file.clone();
+        let opened = tokio::task::spawn_blocking(move || artifact_scan::open(&found)).await;
         let opened = opened.map_err(|error| Failed::File(error.to_string()))?;
         let (opened, look) = opened.map_err(|error| Failed::File(format!("it cannot be read: {error}")))?;
         let (pieces, read) = read(opened, look);
@@ -243,7 +243,8 @@ impl Agent {
         if end.files.artifacts.is_empty() && wanted.is_none() {
             return Some(end);
         }
-        let places = Places { artifacts: PathBuf::from(&end.files.artifacts), wanted };
+        let user = self.held.get(key).and_then(|held| held.note.user.clone()).map(Arc::new);
+        let places = Places { artifacts: PathBuf::from(&end.files.artifacts), wanted, user };
         self.held.advance(key, Stage::Keeping(Box::new(end)));
         self.artifacts.keep(key.clone(), places);
         None

@@ -3,16 +3,13 @@
 //! Guarantees: an end is reported whatever becomes of the checkpoint; what is in memory at a time is bounded.
 
 use std::collections::HashSet;
-use std::fs::OpenOptions;
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use muster_client::{Client, ClientError, Proof};
-use nix::libc;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
@@ -23,6 +20,7 @@ use super::start::{RETRY_FIRST, RETRY_MOST};
 use crate::attempt_files::file_name;
 use crate::backoff::Backoff;
 use crate::checkpoint_dirs;
+use crate::job_user::{JobUser, acting_as, checkpoints_folder, open_plain, sweep_checkpoints};
 use crate::keeper::{End, Key, Outcome, StopCause};
 
 /// How many checkpoints are in memory at a time.
@@ -43,7 +41,7 @@ pub(super) struct Saved {
 /// What is to be saved.
 #[derive(Debug)]
 enum Source {
-    File(PathBuf),
+    File(PathBuf, Option<JobUser>),
     Bytes(Bytes),
 }
 
@@ -91,8 +89,8 @@ async fn save(
 ) -> Result<usize, String> {
     let bytes = match source {
         Source::Bytes(bytes) => bytes,
-        Source::File(path) => {
-            let read = tokio::task::spawn_blocking(move || read(&path, limit)).await;
+        Source::File(path, user) => {
+            let read = tokio::task::spawn_blocking(move || read(&path, user.as_ref(), limit)).await;
             read.map_err(|error| error.to_string())??
         }
     };
@@ -115,14 +113,13 @@ async fn save(
 }
 
 /// The job may have put anything in the place of the file, so nothing is followed and nothing waited for.
-fn read(path: &Path, limit: u64) -> Result<Bytes, String> {
+fn read(path: &Path, user: Option<&JobUser>, limit: u64) -> Result<Bytes, String> {
     let open = || {
-        let file =
-            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
-        let kind = file.metadata()?;
-        if kind.is_file() { Ok((file, kind.len())) } else { Err(io::Error::other("it is not a plain file")) }
+        let file = open_plain(path)?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
     };
-    let (file, length) = open().map_err(|error| format!("it cannot be read: {error}"))?;
+    let (file, length) = acting_as(user, open).map_err(|error| format!("it cannot be read: {error}"))?;
     let too_long = |length: u64| format!("it has {length} bytes, and a worker takes at most {limit}");
     if length > limit {
         return Err(too_long(length));
@@ -141,7 +138,8 @@ impl Agent {
     pub(super) fn save_first(&mut self, key: &Key, demo: bool, end: End) -> Option<End> {
         let epoch = (end.epoch > 0).then_some(end.epoch);
         let source = if !end.files.checkpoint.is_empty() {
-            Source::File(PathBuf::from(&end.files.checkpoint))
+            let user = self.held.get(key).and_then(|held| held.note.user.clone());
+            Source::File(PathBuf::from(&end.files.checkpoint), user)
         } else if demo && end.cause == Some(StopCause::Order) && ran(&end.outcome) {
             Source::Bytes(demo_checkpoint(key, &end))
         } else {
@@ -184,8 +182,11 @@ impl Agent {
         self.checkpoints.next_sweep = now + SWEEP;
         let in_use: HashSet<String> = self.held.keys().map(|key| file_name(&key.job_id)).collect();
         let (folder, keep) = (self.checkpoint_dir.clone(), self.config.timing.checkpoint_dirs);
+        let of_users = folder.parent().map(checkpoints_folder);
         tokio::task::spawn_blocking(move || {
-            let removed = checkpoint_dirs::sweep(&folder, keep, &in_use, SystemTime::now());
+            let now = SystemTime::now();
+            let of_users = of_users.map_or(0, |folder| sweep_checkpoints(&folder, keep, &in_use, now));
+            let removed = checkpoint_dirs::sweep(&folder, keep, &in_use, now) + of_users;
             if removed > 0 {
                 tracing::info!(
                     count = removed,
@@ -219,16 +220,16 @@ mod tests {
     fn only_a_plain_file_of_a_bounded_size_is_read() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("out");
-        assert!(read(&path, 10).unwrap_err().contains("cannot be read"));
+        assert!(read(&path, None, 10).unwrap_err().contains("cannot be read"));
         std::fs::write(&path, [0, 255, 10]).unwrap();
-        assert_eq!(read(&path, 3).unwrap().as_ref(), [0, 255, 10]);
-        assert_eq!(read(&path, 2).unwrap_err(), "it has 3 bytes, and a worker takes at most 2");
+        assert_eq!(read(&path, None, 3).unwrap().as_ref(), [0, 255, 10]);
+        assert_eq!(read(&path, None, 2).unwrap_err(), "it has 3 bytes, and a worker takes at most 2");
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
-        assert!(read(&path, 1000).unwrap_err().contains("cannot be read"));
+        assert!(read(&path, None, 1000).unwrap_err().contains("cannot be read"));
         std::fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(read(&path, 1000).unwrap_err().contains("not a plain file"));
+        assert!(read(&path, None, 1000).unwrap_err().contains("not a plain file"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the scheduler hands over: jobs, stop orders, and its word on leases.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use muster_protocol::{Job, JobReport, JobStatus, ReportKind, ReportResult, StopOrder};
@@ -9,6 +10,7 @@ use super::agent_loop::Agent;
 use super::held::Stage;
 use super::{preparation, reports};
 use crate::containers::Planned;
+use crate::job_user::{JobUser, NoUser};
 use crate::keeper::{Key, SecretGrant, StopCause, StopSpec, ToKeeper, Words, boottime_ns};
 use crate::{launch, visible_devices};
 
@@ -16,6 +18,8 @@ use crate::{launch, visible_devices};
 struct Brought {
     secrets: Vec<SecretGrant>,
     planned: Option<Planned>,
+    /// The user that it runs as, where that is not the worker's.
+    user: Option<JobUser>,
 }
 
 impl Agent {
@@ -63,11 +67,19 @@ impl Agent {
     }
 
     /// What a job gets of secrets, and its container; or why it cannot run here.
-    fn take_up(&self, job: &Job) -> Result<Brought, (ReportKind, String)> {
+    fn take_up(&mut self, job: &Job) -> Result<Brought, (ReportKind, String)> {
+        let user = self.job_users.of_job(job).map_err(|none| match none {
+            NoUser::Unproven(reason) => (ReportKind::Refused, reason),
+            NoUser::Here(reason) => (ReportKind::Failed, reason),
+        })?;
         let secrets = self.open_secrets(job).map_err(|reason| (ReportKind::Refused, reason))?;
         self.gives_stdin(job).map_err(|reason| (ReportKind::Refused, reason))?;
-        let planned = self.plan_container(job).map_err(|unready| (unready.cost.report(), unready.message))?;
-        Ok(Brought { secrets, planned })
+        let mut planned =
+            self.plan_container(job).map_err(|unready| (unready.cost.report(), unready.message))?;
+        if let (Some(planned), Some(user)) = (&mut planned, &user) {
+            planned.spec.run_as(user).map_err(|reason| (ReportKind::Refused, reason))?;
+        }
+        Ok(Brought { secrets, planned, user })
     }
 
     fn start(&mut self, job: &Job, key: &Key, brought: Brought, sent_ns: u64) {
@@ -82,7 +94,10 @@ impl Agent {
             checkpoint_data_bytes = checkpoint.unwrap_or(0),
             "job picked up"
         );
-        let mut spec = launch::start_spec(job, &self.config.gpus, &self.job_dir, self.config.timing.grace);
+        let job_dir = self.directory_for(brought.user.as_ref());
+        let mut spec = launch::start_spec(job, &self.config.gpus, &job_dir, self.config.timing.grace);
+        let mut note = launch::note_of(job, self.config.timing.grace, &job_dir);
+        spec.run_as(brought.user.as_ref(), &mut note);
         if self.config.hides_gpus {
             spec.env.extend(visible_devices::hidden());
         }
@@ -90,7 +105,6 @@ impl Agent {
         spec.container = container.map(Box::new);
         self.attempts.equip(&mut spec, job);
         spec.secrets = brought.secrets;
-        let note = launch::note_of(job, self.config.timing.grace, &self.job_dir);
         let steps = preparation::steps(job, &note, &spec, image, &self.attempts);
         let stage = match (steps.is_empty(), self.await_round(job, key)) {
             (false, _) => Stage::Preparing,
@@ -106,6 +120,14 @@ impl Agent {
             Stage::Preparing => self.prepare(Box::new(spec), steps),
             Stage::Prepared => self.ready_to_start(Box::new(spec)),
             _ => self.launch(Box::new(spec)),
+        }
+    }
+
+    /// Where a job runs that names no directory: its user's own, unless the worker was told of one.
+    fn directory_for(&self, user: Option<&JobUser>) -> PathBuf {
+        match user {
+            Some(user) if self.config.job_dir.is_none() => user.directory(),
+            _ => self.job_dir.clone(),
         }
     }
 

@@ -256,7 +256,16 @@ mod tests {
     }
 
     fn note() -> Note {
-        Note { attempt: 1, grace_ms: 0, demo: false, output: None, once: false, room: false, wanted: None }
+        Note {
+            attempt: 1,
+            grace_ms: 0,
+            demo: false,
+            output: None,
+            once: false,
+            room: false,
+            wanted: None,
+            user: None,
+        }
     }
 
     #[test]

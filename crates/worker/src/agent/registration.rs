@@ -23,6 +23,7 @@ pub(super) fn request(config: &WorkerConfig, worker_id: &str) -> RegisterRequest
         gpus: config.gpus.clone(),
         labels: config.labels.clone(),
         slots: Some(config.slots),
+        run_as: Some(config.run_as.to_string()),
         hostname: machine::hostname(),
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ..RegisterRequest::default()

@@ -8,6 +8,7 @@ use muster_protocol::{JobReport, ReportKind};
 use serde_json::Value;
 
 use super::start::REPORTS_PER_CALL;
+use crate::job_user::JobUser;
 use crate::keeper::{End, FinishedBy, Key, OutOfMemory, Outcome, StopCause};
 use crate::results;
 
@@ -94,7 +95,7 @@ fn rule(cause: StopCause, end: &End) -> String {
 
 /// The report of an end with what the job left for its dependants. The file stays until the report is answered:
 /// an agent that comes after this one must find it again.
-pub(super) fn with_result(key: &Key, end: &End) -> Option<JobReport> {
+pub(super) fn with_result(key: &Key, end: &End, user: Option<&JobUser>) -> Option<JobReport> {
     let mut report = of_end(key, end)?;
     let wanted = match report.kind {
         ReportKind::Done | ReportKind::Finished | ReportKind::Failed => !end.files.result.is_empty(),
@@ -106,7 +107,7 @@ pub(super) fn with_result(key: &Key, end: &End) -> Option<JobReport> {
         | ReportKind::Refused => false,
     };
     if wanted {
-        match results::read(Path::new(&end.files.result)) {
+        match results::read(Path::new(&end.files.result), user) {
             Ok(values) => report.outputs = values.map(Value::Object),
             Err(mistake) => report.message = Some(mistake),
         }
@@ -168,7 +169,7 @@ mod tests {
         let report = |outcome, cause| {
             let mut end = end(outcome, cause);
             end.files.result = path.to_string_lossy().into_owned();
-            with_result(&key_of("job-1", 3), &end).unwrap()
+            with_result(&key_of("job-1", 3), &end, None).unwrap()
         };
         let values = Some(serde_json::json!({"rows": "5"}));
         assert_eq!(report(Outcome::Exited(0), None).outputs, values);
@@ -182,7 +183,7 @@ mod tests {
     fn a_mistake_in_the_result_does_not_change_the_end() {
         let mut end = end(Outcome::Exited(0), None);
         end.complaint = Some("line 3 is wrong".to_owned());
-        let report = with_result(&key_of("job-1", 3), &end).unwrap();
+        let report = with_result(&key_of("job-1", 3), &end, None).unwrap();
         assert_eq!((report.kind, report.message.as_deref()), (ReportKind::Done, Some("line 3 is wrong")));
         assert_eq!(report.outputs, None);
     }

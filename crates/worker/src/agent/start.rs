@@ -29,6 +29,7 @@ use crate::data_dir::{DataDir, make_own_directory};
 use crate::environment::JobEnvironment;
 use crate::error::WorkerError;
 use crate::executor::{self, Executor, KeeperOptions};
+use crate::job_user::{JobUsers, RunAs};
 use crate::keeper::{Adopted, Isolation, ToKeeper, output_directory, result_directory};
 use crate::logs::{Logs, LogsConfig};
 use crate::secret_keys;
@@ -62,10 +63,10 @@ pub async fn run(
     make_folders(directory.path())?;
     let joined = joining::admitted(client, &config, &directory, &worker_id, &mut shutdown).await?;
     let Some(client) = joined else { return Ok(ExitSummary::default()) };
-    let isolation = isolation::choose(&config, directory.path())?;
+    let (job_users, isolation) = choose(&config, &worker_id, directory.path())?;
     let keeper = keeper_options(&config, &directory, &client, &worker_id, isolation);
     let (executor, adopted) = connect(keeper.as_ref()).await?;
-    isolation::check(&config, executor.isolation)?;
+    check_keeper(&config, &job_users, &executor)?;
     let mut rounds = Rounds::new(&config);
     let mut containers = Containers::start(&config, &executor, directory.path()).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;
@@ -83,6 +84,7 @@ pub async fn run(
         job_dir: job_dir(&config),
         attempts: keeper.as_ref().map_or_else(AttemptFiles::default, |_| AttemptFiles::new(directory.path())),
         checkpoint_dir: checkpoint_directory(directory.path()),
+        job_users,
         artifacts: Artifacts::new(client.clone(), config.timing.artifacts, config.job_trust.clone()),
         checkpoints: Checkpoints::new(client.clone(), config.checkpoint_limit),
         preparations: Preparations::new(client.clone(), directory.path(), config.input_cache),
@@ -141,6 +143,30 @@ fn make_folders(directory: &Path) -> Result<(), WorkerError> {
             .map_err(|cause| WorkerError::DataDirectory { path: folder.clone(), cause })?;
     }
     Ok(())
+}
+
+/// Whose user jobs run as, and how they are isolated; with an executor that runs nothing they have no user.
+fn choose(
+    config: &WorkerConfig,
+    worker_id: &str,
+    data_dir: &Path,
+) -> Result<(JobUsers, Isolation), WorkerError> {
+    let run_as = if config.executor == ExecutorKind::Fake { &RunAs::Worker } else { &config.run_as };
+    let users = JobUsers::choose(run_as, config.allow_root_jobs, worker_id, data_dir)?;
+    if users.are_others() {
+        tracing::info!(%run_as, "jobs run as other users than the worker");
+    }
+    Ok((users, isolation::choose(config, data_dir)?))
+}
+
+/// A keeper from before may isolate jobs in another way, or run them as its own user.
+fn check_keeper(config: &WorkerConfig, users: &JobUsers, executor: &Executor) -> Result<(), WorkerError> {
+    isolation::check(config, executor.isolation)?;
+    if !users.are_others() || executor.changes_users {
+        return Ok(());
+    }
+    let why = "the keeper from before is of an older version and runs jobs as its own user; start again when they have ended";
+    Err(WorkerError::RunAs { wanted: config.run_as.to_string(), why: why.to_owned() })
 }
 
 fn keeper_options(

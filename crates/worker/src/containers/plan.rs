@@ -58,6 +58,8 @@ pub(crate) fn plan(
             leader_only: job.signal_scope == Some(muster_protocol::SignalScope::Leader),
             entrypoint: asked.entrypoint,
             user: asked.user,
+            groups: Vec::new(),
+            no_new_privileges: false,
         },
     })
 }

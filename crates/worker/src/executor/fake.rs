@@ -30,6 +30,7 @@ pub(crate) fn fake() -> Executor {
         gives_stdin: true,
         gives_contained_stdin: true,
         gives_terminals: true,
+        changes_users: true,
         isolation: IsolationForm::None,
     }
 }

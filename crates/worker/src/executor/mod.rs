@@ -43,6 +43,8 @@ pub(crate) struct Executor {
     pub(crate) gives_contained_stdin: bool,
     /// It gives processes terminals.
     pub(crate) gives_terminals: bool,
+    /// It runs attempts as other users.
+    pub(crate) changes_users: bool,
 }
 
 impl Executor {

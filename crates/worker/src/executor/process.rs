@@ -168,6 +168,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         gives_stdin,
         gives_contained_stdin,
         gives_terminals,
+        changes_users,
         isolation,
     }) = messages.next()
     else {
@@ -193,6 +194,7 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         gives_stdin,
         gives_contained_stdin,
         gives_terminals,
+        changes_users,
     };
     Ok((executor, jobs))
 }

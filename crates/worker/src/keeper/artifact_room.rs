@@ -13,6 +13,11 @@ use std::path::{Path, PathBuf};
 
 use super::job_directory::{UNTOUCHED, make, mark_untouched};
 use super::outputs::OutputNames;
+use super::personal::{self, Personal};
+use crate::job_user::JobUser;
+
+/// Its name in the directory of an attempt that has a user of its own.
+const OF_USER: &str = "artifacts";
 
 /// The folder of these directories in a data directory.
 pub fn artifact_directory(directory: &Path) -> PathBuf {
@@ -23,6 +28,7 @@ pub fn artifact_directory(directory: &Path) -> PathBuf {
 #[derive(Debug, Default)]
 pub(super) struct ArtifactRoom {
     given: Option<Room>,
+    of_user: Option<(PathBuf, JobUser)>,
 }
 
 #[derive(Debug)]
@@ -33,7 +39,16 @@ struct Room {
 
 impl ArtifactRoom {
     /// The empty directory for the next attempt.
-    pub(super) fn prepare(&mut self, names: &OutputNames) -> Result<&Path, String> {
+    pub(super) fn prepare(
+        &mut self,
+        names: &OutputNames,
+        personal: Option<&Personal<'_>>,
+    ) -> Result<&Path, String> {
+        if let Some(personal) = personal {
+            let made = personal.directory(OF_USER);
+            let path = made.map_err(|error| format!("cannot make the directory for artifacts: {error}"))?;
+            return Ok(&self.of_user.insert((path, personal.user().clone())).0);
+        }
         if self.given.is_none() {
             let path = names.artifact_path();
             let made = make(&path);
@@ -46,6 +61,10 @@ impl ArtifactRoom {
 
     /// After the end of the attempt: the path, if there is something to keep.
     pub(super) fn settle(&mut self) -> String {
+        if let Some((path, user)) = self.of_user.take() {
+            let is_used = personal::is_used(&user, &path);
+            return if is_used { path.to_string_lossy().into_owned() } else { String::new() };
+        }
         let Some(room) = self.given.take() else { return String::new() };
         let Ok(found) = fs::symlink_metadata(&room.path) else { return String::new() };
         let is_ours = found.ino() == room.inode;
@@ -81,25 +100,25 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let names = OutputNames::new(root.path()).unwrap();
         let mut room = ArtifactRoom::default();
-        let first = room.prepare(&names).unwrap().to_owned();
+        let first = room.prepare(&names, None).unwrap().to_owned();
         assert_eq!(room.settle(), "");
-        assert_eq!(room.prepare(&names).unwrap(), first);
+        assert_eq!(room.prepare(&names, None).unwrap(), first);
         fs::write(first.join("a"), "x").unwrap();
         fs::remove_file(first.join("a")).unwrap();
         assert_eq!(room.settle(), "", "it is empty again");
-        assert_eq!(room.prepare(&names).unwrap(), first);
+        assert_eq!(room.prepare(&names, None).unwrap(), first);
         fs::create_dir(first.join("sub")).unwrap();
         assert_eq!(room.settle(), first.to_string_lossy());
-        let second = room.prepare(&names).unwrap().to_owned();
+        let second = room.prepare(&names, None).unwrap().to_owned();
         assert_ne!(second, first);
         // A job may remove it, or put something else there.
         fs::remove_dir(&second).unwrap();
         assert_eq!(room.settle(), "");
-        let third = room.prepare(&names).unwrap().to_owned();
+        let third = room.prepare(&names, None).unwrap().to_owned();
         fs::remove_dir(&third).unwrap();
         fs::write(&third, "a file").unwrap();
         assert_eq!(room.settle(), third.to_string_lossy());
-        room.prepare(&names).unwrap();
+        room.prepare(&names, None).unwrap();
         drop(room);
         assert_eq!(fs::read_dir(artifact_directory(root.path())).unwrap().count(), 2);
     }

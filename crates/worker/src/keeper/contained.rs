@@ -19,6 +19,7 @@ use super::launch::{self, Surroundings};
 use super::message::{AttemptPaths, OutOfMemory, Outcome, StartSpec};
 use super::spawn::{self, Plan};
 use crate::attempt_files;
+use crate::attempt_room::AttemptRoom;
 use crate::containers::{
     ContainerSpec, FileMount, Note, Order, RUNNER_ARGUMENT, Verdict, container_name, end_first_process,
     mark_in_use, remove_in_process,
@@ -47,6 +48,8 @@ pub(super) struct Contained {
     /// What it reads, which its runner removes when it has opened it.
     stdin: Option<String>,
     paths: AttemptPaths,
+    /// What it leaves lies where it is looked for already, and is removed with its room.
+    is_users: bool,
 }
 
 /// How a container ended.
@@ -64,10 +67,16 @@ pub(super) fn spawn(
     around: &Surroundings<'_>,
     directory: &Path,
 ) -> Result<(u32, Contained), String> {
-    let folder = attempt_files::room(&attempt_files::attempt_directory(directory), &spec.key);
+    // A user of its own has it in its room, which Personal has made.
+    let folder = match &spec.user {
+        Some(_) => AttemptRoom::of(directory, &spec.key).path().to_owned(),
+        None => attempt_files::room(&attempt_files::attempt_directory(directory), &spec.key),
+    };
     let failed =
         |what: &str, error: &dyn std::fmt::Display| format!("cannot start the container: {what}: {error}");
-    open_to_all(spec, around, &folder).map_err(|error| failed("its files", &error))?;
+    if spec.user.is_none() {
+        open_to_all(spec, around, &folder).map_err(|error| failed("its files", &error))?;
+    }
     mark_in_use(directory, &container.reach).map_err(|error| failed("the data directory", &error))?;
     let name = container_name(directory, &spec.key);
     let mut files = Vec::new();
@@ -103,6 +112,8 @@ pub(super) fn spawn(
         group: around.group,
         terminal: false,
         no_new_privileges: around.no_new_privileges,
+        // It speaks to the engine, which is the worker's; what runs in the container is the user's.
+        user: None,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
     let contained = Contained {
@@ -112,6 +123,7 @@ pub(super) fn spawn(
         memory,
         stdin: spec.stdin.clone(),
         paths: spec.paths.clone(),
+        is_users: spec.user.is_some(),
     };
     Ok((pid, contained))
 }
@@ -220,6 +232,13 @@ impl Contained {
 
     /// What the attempt left goes to where it would lie without a container.
     fn take_files(&self) {
+        if let Some(stdin) = &self.stdin {
+            // What cannot be removed now is removed with the other leftovers.
+            let _ = fs::remove_file(stdin);
+        }
+        if self.is_users {
+            return;
+        }
         for (name, path) in [(DONE, &self.paths.done), (CHECKPOINT_OUT, &self.paths.checkpoint_out)] {
             let left = self.folder.join(name);
             if !path.is_empty() && fs::symlink_metadata(&left).is_ok_and(|found| found.is_file()) {
@@ -229,8 +248,5 @@ impl Contained {
         }
         // What cannot be removed now is removed with the other leftovers.
         let _ = fs::remove_dir_all(&self.folder);
-        if let Some(stdin) = &self.stdin {
-            let _ = fs::remove_file(stdin);
-        }
     }
 }

@@ -199,6 +199,7 @@ mod tests {
             has_checkpoint: false,
             terminal: None,
             paths: AttemptPaths::default(),
+            user: None,
             note: String::new(),
         }
     }
@@ -275,6 +276,7 @@ mod tests {
             group: None,
             terminal: None,
             no_new_privileges: true,
+            user: None,
         };
         let pid = launch::spawn(&spec, &around).unwrap();
         let mut line = [0; 3];

@@ -22,6 +22,7 @@ use super::message::StartSpec;
 use super::outputs::Handles;
 use super::spawn::{self, Plan};
 use crate::attempt_files::variables;
+use crate::job_user::{JobUser, acting_as, hand_over};
 use crate::results;
 
 /// A directory whose files are kept when the attempt has ended.
@@ -45,12 +46,13 @@ pub(super) struct Surroundings<'a> {
     /// What it reads from, writes to and is controlled by, where it has a terminal.
     pub(super) terminal: Option<&'a File>,
     pub(super) no_new_privileges: bool,
+    pub(super) user: Option<&'a JobUser>,
 }
 
 /// Starts the process in a session of its own and returns its number, or says in words why there is none.
 pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, String> {
     let name = spec.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
-    let program = find_program(name, spec, around.base_env)?;
+    let program = as_user(around.user, || find_program(name, spec, around.base_env))?;
     let zero = |what: &str| format!("cannot start {name:?}: {what} has a zero byte in it");
     let text = |bytes: &[u8], what: &str| CString::new(bytes).map_err(|_| zero(what));
     let argv = spec.argv.iter().map(|argument| text(argument.as_bytes(), "an argument"));
@@ -59,6 +61,7 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
     let env = env.into_iter().map(|(name, value)| text(&[name, b"=", value].concat(), "the environment"));
     let env = env.collect::<Result<Vec<_>, _>>()?;
     let stdin = spec.stdin.as_deref().map(stdin).transpose()?;
+    hand_over(around.user, &stdin)?;
     let plan = Plan {
         program: &text(program.as_os_str().as_bytes(), "the program")?,
         argv: &argv,
@@ -79,6 +82,7 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
         group: around.group,
         terminal: around.terminal.is_some(),
         no_new_privileges: around.no_new_privileges,
+        user: around.user,
     };
     spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
 }
@@ -104,8 +108,11 @@ fn nothing() -> io::Result<&'static File> {
 /// Of two variables with one name the later counts.
 fn environment<'a>(spec: &'a StartSpec, around: &'a Surroundings<'_>) -> BTreeMap<&'a [u8], &'a [u8]> {
     let base = around.base_env.iter().filter(|(name, _)| !spec.unset.contains(name));
-    let given = base.chain(&spec.env).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    let mut env: BTreeMap<&[u8], &[u8]> = given.collect();
+    let base = base.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let of_user = around.user.into_iter().flat_map(JobUser::variables);
+    let of_user = of_user.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let given = spec.env.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let mut env: BTreeMap<&[u8], &[u8]> = base.chain(of_user).chain(given).collect();
     env.extend(around.secrets.iter().map(|(name, value)| (name.as_bytes(), value.bytes())));
     let files = variables(&spec.paths).into_iter().filter(|(_, path)| !path.is_empty());
     env.extend(files.map(|(name, path)| (name.as_bytes(), path.as_bytes())));
@@ -124,6 +131,14 @@ pub(super) fn wait_for_end(pid: u32) {
     while waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
         == Err(Errno::EINTR)
     {}
+}
+
+/// Looks at files as the user of an attempt sees them.
+pub(super) fn as_user<T>(
+    user: Option<&JobUser>,
+    look: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    acting_as(user, || Ok(look())).map_err(|error| error.to_string())?
 }
 
 fn find_program(name: &str, spec: &StartSpec, base_env: &[(String, String)]) -> Result<PathBuf, String> {
@@ -154,6 +169,10 @@ pub(super) fn is_program(path: &Path) -> bool {
 
 /// The system's error does not say whether the program or the directory is missing.
 fn explain(error: &io::Error, name: &str, spec: &StartSpec) -> String {
+    if spec.user.is_some() {
+        // It says itself what its user could not do.
+        return format!("cannot start {name:?}: {error}");
+    }
     match std::fs::metadata(&spec.cwd) {
         Err(cause) => format!("cannot enter the working directory {:?}: {cause}", spec.cwd),
         Ok(found) if !found.is_dir() => format!("the working directory {:?} is not a directory", spec.cwd),

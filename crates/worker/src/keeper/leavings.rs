@@ -6,6 +6,7 @@ use std::fs;
 
 use super::message::{FinishedBy, Outcome, StartSpec};
 use super::table::Table;
+use crate::job_user::{acting_as, release_checkpoints};
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,11 +21,16 @@ pub(super) struct Leavings {
 pub(super) fn collect(table: &Table, spec: &StartSpec, outcome: &Outcome) -> Leavings {
     let paths = &spec.paths;
     let stopped = table.is_stopping(&spec.key);
-    let marked = !paths.done.is_empty() && fs::remove_file(&paths.done).is_ok();
-    if stopped {
-        remove(&paths.notice);
-    }
-    remove(&paths.checkpoint);
+    let user = spec.user.as_deref();
+    let clear = || {
+        let marked = !paths.done.is_empty() && fs::remove_file(&paths.done).is_ok();
+        if stopped {
+            remove(&paths.notice);
+        }
+        remove(&paths.checkpoint);
+        Ok((marked, checkpoint(&paths.checkpoint_out)))
+    };
+    let (marked, checkpoint) = acting_as(user, clear).unwrap_or_default();
     let finished = match outcome {
         _ if !stopped => None,
         Outcome::Exited(_) | Outcome::Signalled(_) if marked => Some(FinishedBy::Marker),
@@ -36,7 +42,16 @@ pub(super) fn collect(table: &Table, spec: &StartSpec, outcome: &Outcome) -> Lea
         | Outcome::Vanished(_)
         | Outcome::Lost(_) => None,
     };
-    Leavings { finished, checkpoint: checkpoint(&paths.checkpoint_out) }
+    Leavings { finished, checkpoint }
+}
+
+/// Lets go of the directory for checkpoints of a user of its own.
+pub(super) fn release(table: &Table, spec: &StartSpec) {
+    if let Some(user) = &spec.user
+        && !table.has_other_attempt(&spec.key)
+    {
+        release_checkpoints(&spec.paths.checkpoint_dir, user);
+    }
 }
 
 /// An empty file is no checkpoint: the scheduler would refuse it.
@@ -103,6 +118,7 @@ mod tests {
             secrets: Vec::new(),
             limits: super::super::Limits::default(),
             container: None,
+            user: None,
             note: String::new(),
         };
         let table = Table::default();

@@ -15,6 +15,7 @@ use super::cgroups::{Isolation, IsolationForm, Limits};
 use super::secret_grant::SecretGrant;
 use super::stopping::Words;
 use crate::containers::ContainerSpec;
+use crate::job_user::JobUser;
 
 /// No frame is longer; a longer one means that the two ends lost step.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -81,6 +82,9 @@ pub struct StartSpec {
     /// The container that the command runs in; a process of the host without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<ContainerSpec>>,
+    /// The user that the attempt runs as; the keeper's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Box<JobUser>>,
     /// What the agent wants to know again after its own restart.
     pub note: String,
 }
@@ -339,6 +343,9 @@ pub enum FromKeeper {
         /// It gives processes terminals.
         #[serde(default)]
         gives_terminals: bool,
+        /// It runs attempts as other users; one of an older version would run them as its own.
+        #[serde(default)]
+        changes_users: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

@@ -30,6 +30,7 @@ mod memory_watch;
 mod message;
 mod notice_file;
 mod outputs;
+mod personal;
 mod process_tree;
 mod result_file;
 mod rusage;

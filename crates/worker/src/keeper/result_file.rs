@@ -10,8 +10,15 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::outputs::{OutputNames, nobody_else_has_it_open};
+use super::personal::Personal;
+use crate::job_user::JobUser;
 use crate::results;
+
+/// Its name in the directory of an attempt that has a user of its own.
+const OF_USER: &str = "result";
 
 /// The folder of these files in a data directory.
 pub fn result_directory(directory: &Path) -> PathBuf {
@@ -22,6 +29,7 @@ pub fn result_directory(directory: &Path) -> PathBuf {
 #[derive(Debug, Default)]
 pub(super) struct SlotResult {
     file: Option<ResultFile>,
+    of_user: Option<UsersFile>,
 }
 
 /// One file, with a handle of our own by which its state is known.
@@ -30,6 +38,13 @@ struct ResultFile {
     path: PathBuf,
     own: File,
     inode: u64,
+}
+
+/// Of an attempt that has a user of its own. It is used once.
+#[derive(Debug)]
+struct UsersFile {
+    path: PathBuf,
+    user: JobUser,
 }
 
 /// What an attempt left.
@@ -44,7 +59,17 @@ pub(super) enum Left {
 
 impl SlotResult {
     /// An empty file for an attempt.
-    pub(super) fn prepare(&mut self, names: &OutputNames) -> Result<&Path, String> {
+    pub(super) fn prepare(
+        &mut self,
+        names: &OutputNames,
+        personal: Option<&Personal<'_>>,
+    ) -> Result<&Path, String> {
+        if let Some(personal) = personal {
+            let made = personal.file(OF_USER, b"");
+            let path = made.map_err(|error| format!("cannot create the file for results: {error}"))?;
+            let user = personal.user().clone();
+            return Ok(&self.of_user.insert(UsersFile { path, user }).path);
+        }
         let file = match self.file.take() {
             Some(spare) => spare,
             None => ResultFile::create(names.result_path())?,
@@ -55,20 +80,28 @@ impl SlotResult {
     /// After the end of the process. Of an attempt that was stopped nothing is wanted: it may have been in the
     /// middle of writing.
     pub(super) fn settle(&mut self, stopped: bool) -> Left {
+        if let Some(UsersFile { path, user }) = self.of_user.take() {
+            return left(&path, if stopped { Ok(None) } else { results::read(&path, Some(&user)) });
+        }
         let Some(file) = self.file.take() else { return Left::Nothing };
         if file.is_untouched() {
             self.file = Some(file);
             return Left::Nothing;
         }
-        let left = if stopped { Ok(None) } else { results::read(&file.path) };
-        let left = match left {
-            Ok(None) => Left::Nothing,
-            Ok(Some(_)) => return Left::Values(file.path.to_string_lossy().into_owned()),
-            Err(mistake) => Left::Mistake(mistake),
-        };
-        file.remove();
-        left
+        left(&file.path, if stopped { Ok(None) } else { results::read(&file.path, None) })
     }
+}
+
+/// What is wanted stays for the agent.
+fn left(path: &Path, read: Result<Option<Map<String, Value>>, String>) -> Left {
+    let left = match read {
+        Ok(None) => Left::Nothing,
+        Ok(Some(_)) => return Left::Values(path.to_string_lossy().into_owned()),
+        Err(mistake) => Left::Mistake(mistake),
+    };
+    // What cannot be removed now is removed with the other leftovers.
+    let _ = std::fs::remove_file(path);
+    left
 }
 
 impl Drop for SlotResult {
@@ -116,7 +149,7 @@ mod tests {
         let (_root, names) = names();
         let check = |text: &str, stopped: bool| {
             let mut slot = SlotResult::default();
-            let path = slot.prepare(&names).unwrap().to_owned();
+            let path = slot.prepare(&names, None).unwrap().to_owned();
             std::fs::write(&path, text).unwrap();
             let left = slot.settle(stopped);
             drop(slot);
@@ -140,16 +173,16 @@ mod tests {
         let (_root, names) = names();
         let mut slot = SlotResult::default();
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
-        let first = slot.prepare(&names).unwrap().to_owned();
+        let first = slot.prepare(&names, None).unwrap().to_owned();
         let first_inode = inode(&first);
         assert_eq!(slot.settle(false), Left::Nothing);
-        let second = slot.prepare(&names).unwrap().to_owned();
+        let second = slot.prepare(&names, None).unwrap().to_owned();
         assert_eq!((&second, inode(&second)), (&first, first_inode));
 
         // Somebody keeps it open.
         let straggler = OpenOptions::new().append(true).open(&second).unwrap();
         assert_eq!(slot.settle(false), Left::Nothing);
-        let third = slot.prepare(&names).unwrap().to_owned();
+        let third = slot.prepare(&names, None).unwrap().to_owned();
         assert_ne!(inode(&third), first_inode);
         drop(straggler);
 
@@ -158,7 +191,7 @@ mod tests {
         // Open as long as it is compared with, or its number could be given again.
         let foreign = File::create(&third).unwrap();
         assert_eq!(slot.settle(false), Left::Nothing);
-        let fourth = slot.prepare(&names).unwrap().to_owned();
+        let fourth = slot.prepare(&names, None).unwrap().to_owned();
         assert!(!third.exists() && inode(&fourth) != foreign.metadata().unwrap().ino());
     }
 }

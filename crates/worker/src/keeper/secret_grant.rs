@@ -59,7 +59,7 @@ impl HandedSecrets {
         for (number, grant) in spec.secrets.iter().enumerate() {
             let value = if grant.file {
                 let name = format!("{}.{number}", attempt_name(&spec.key));
-                let file = SecretFile::write(folder, &name, grant.value.bytes())?;
+                let file = SecretFile::write(folder, &name, grant.value.bytes(), spec.user.as_deref())?;
                 let path = file.path().as_os_str().as_encoded_bytes().to_vec();
                 handed.files.push(file);
                 SecretValue::new(path)

@@ -20,6 +20,7 @@ use super::launch::{self, Surroundings};
 use super::leavings;
 use super::message::{End, OutOfMemory, Outcome, StartSpec};
 use super::outputs::{Handles, OutputNames, SlotOutputs};
+use super::personal::Personal;
 use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
 use super::rusage;
@@ -27,6 +28,7 @@ use super::secret_grant::HandedSecrets;
 use super::stragglers::Origin;
 use super::table::{Table, elapsed_us};
 use super::terminals::JobTerminal;
+use crate::job_user::hand_over;
 
 /// A slot's thread only spawns and waits.
 const STACK_BYTES: usize = 256 * 1024;
@@ -149,7 +151,9 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
         let Taken { spec, base_env, isolation, no_new_privileges } = taken;
         slot.no_new_privileges = no_new_privileges;
         let begun = Instant::now();
-        let directory = table.directories.prepare(&spec.paths.checkpoint_dir);
+        // A user of its own has its own directory for checkpoints.
+        let shared = if spec.user.is_none() { spec.paths.checkpoint_dir.as_str() } else { "" };
+        let directory = table.directories.prepare(shared);
         let spawned = directory
             .as_ref()
             .map_err(Clone::clone)
@@ -174,11 +178,12 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
         let mut files = slot.outputs.paths();
         let mut complaint = None;
         let left = leavings::collect(table, &spec, &outcome);
+        leavings::release(table, &spec);
         files.checkpoint = left.checkpoint;
         files.artifacts = slot.artifacts.settle();
         let lent = directory.unwrap_or_default();
         let wanted = || table.has_other_attempt(&spec.key);
-        table.directories.release(&spec.paths.checkpoint_dir, &lent, wanted);
+        table.directories.release(shared, &lent, wanted);
         match slot.result.settle(table.is_stopping(&spec.key) && left.finished.is_none()) {
             Left::Nothing => {}
             Left::Values(path) => files.result = path,
@@ -188,7 +193,7 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
             }
         }
         // The agent follows the files of a job that it has heard of; they must not become another's.
-        let (stdout_bytes, stderr_bytes) = slot.outputs.settle(!announced);
+        let (stdout_bytes, stderr_bytes) = slot.outputs.settle(!announced && spec.user.is_none());
         if stdout_bytes == 0 {
             files.stdout.clear();
         }
@@ -241,9 +246,12 @@ fn prepare(
     let (secrets, handles) = HandedSecrets::hand_over(spec, handles, names.secrets())?;
     slot.secrets = secrets;
     let (handles, terminal) = slot.terminal_of(table, spec, handles)?;
-    slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref())?;
-    let (result, hostfile) = (slot.result.prepare(names)?, slot.hostfile.as_ref());
-    let artifacts = slot.artifacts.prepare(names)?;
+    let personal = Personal::prepare(table.stragglers.directory(), spec)?;
+    let (personal, user) = (personal.as_ref(), spec.user.as_deref());
+    hand_over(user, [&handles.stdout, &handles.stderr].into_iter().chain(&terminal))?;
+    slot.hostfile = Hostfile::write(names, spec.hostfile.as_deref(), personal)?;
+    let (result, hostfile) = (slot.result.prepare(names, personal)?, slot.hostfile.as_ref());
+    let artifacts = slot.artifacts.prepare(names, personal)?;
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
     let (secrets, terminal) = (slot.secrets.variables(), terminal.as_ref());
     let no_new_privileges = slot.no_new_privileges;
@@ -259,6 +267,7 @@ fn prepare(
         group,
         terminal,
         no_new_privileges,
+        user,
     };
     let pid = match &spec.container {
         None => launch::spawn(spec, &around)?,

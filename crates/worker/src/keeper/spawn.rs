@@ -25,6 +25,7 @@ use super::cgroups::Entrance;
 use super::clone_into::{self, Stack, clone_into};
 use super::mark::Mark;
 use super::signals;
+use crate::job_user::JobUser;
 
 /// A few frames of the C library's thinnest functions.
 const STACK_BYTES: usize = 64 * 1024;
@@ -46,6 +47,8 @@ pub(super) struct Plan<'a> {
     /// The first of the three is a terminal, which becomes that of the session.
     pub(super) terminal: bool,
     pub(super) no_new_privileges: bool,
+    /// The user that it becomes, where that is not the keeper's.
+    pub(super) user: Option<&'a JobUser>,
 }
 
 /// This kernel does not make processes inside of groups: they go there themselves.
@@ -65,9 +68,38 @@ struct Orders {
     join_count: usize,
     terminal: bool,
     no_new_privileges: bool,
+    user: Option<Identity>,
     failed: c_int,
-    /// What failed was to go into a group.
-    outside: bool,
+    /// What failed.
+    at: Step,
+}
+
+/// A user with its groups.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Identity {
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    groups: *const libc::gid_t,
+    group_count: usize,
+}
+
+impl Identity {
+    fn of(user: &JobUser) -> Self {
+        let (groups, group_count) = (user.groups.as_ptr(), user.groups.len());
+        Self { uid: user.uid, gid: user.gid, groups, group_count }
+    }
+}
+
+/// What the new process was about to do.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    JoinGroup,
+    Prepare,
+    ChangeUser,
+    EnterDirectory,
+    Start,
 }
 
 /// Starts the program and returns the number of its process.
@@ -87,8 +119,9 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         join_count: join.len(),
         terminal: plan.terminal,
         no_new_privileges: plan.no_new_privileges,
+        user: plan.user.map(Identity::of),
         failed: 0,
-        outside: false,
+        at: Step::Prepare,
     };
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     let top = stack.as_mut_ptr().wrapping_add(STACK_BYTES);
@@ -127,19 +160,32 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     };
     #[expect(
         unsafe_code,
-        reason = "the value was written by another process, which the compiler does not see"
+        reason = "the values were written by another process, which the compiler does not see"
     )]
-    // SAFETY: the place is ours and initialised; the other process no longer has it.
-    let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
+    // SAFETY: the places are ours and initialised; the other process no longer has them.
+    let (failed, at) =
+        unsafe { (ptr::read_volatile(&raw const orders.failed), ptr::read_volatile(&raw const orders.at)) };
     if failed == 0 {
         return Ok(pid.unsigned_abs());
     }
     while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
-    let error = io::Error::from_raw_os_error(failed);
-    if orders.outside {
-        return Err(io::Error::other(format!("its control group does not take it: {error}")));
-    }
-    Err(error)
+    Err(explain(at, io::Error::from_raw_os_error(failed), plan))
+}
+
+/// Says what the new process could not do, where the error alone would mislead.
+fn explain(at: Step, error: io::Error, plan: &Plan<'_>) -> io::Error {
+    let name = plan.user.map_or("?", |user| user.name.as_str());
+    let words = match at {
+        Step::JoinGroup => format!("its control group does not take it: {error}"),
+        Step::ChangeUser => format!("it cannot become the user {name}: {error}"),
+        Step::EnterDirectory if plan.user.is_some() => {
+            let directory = plan.directory.to_string_lossy();
+            format!("the user {name} cannot enter the working directory {directory}: {error}")
+        }
+        Step::Start if plan.user.is_some() => format!("for the user {name}: {error}"),
+        Step::Prepare | Step::EnterDirectory | Step::Start => return error,
+    };
+    io::Error::new(error.kind(), words)
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -162,7 +208,7 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
         for index in 0..(*orders).join_count {
             if libc::write(*(*orders).join.add(index), c"0".as_ptr().cast(), 1) < 0 {
                 (*orders).failed = Errno::last_raw();
-                (*orders).outside = true;
+                (*orders).at = Step::JoinGroup;
                 libc::_exit(127);
             }
         }
@@ -179,10 +225,34 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
             (*orders).failed = Errno::last_raw();
             libc::_exit(127);
         }
+        if let Some(user) = &(*orders).user {
+            (*orders).at = Step::ChangeUser;
+            if !become_user(user) {
+                (*orders).failed = Errno::last_raw();
+                libc::_exit(127);
+            }
+            // The system forgets it where the user changes.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        }
+        (*orders).at = Step::EnterDirectory;
         if libc::chdir((*orders).directory) == 0 {
+            (*orders).at = Step::Start;
             libc::execve((*orders).program, (*orders).argv, (*orders).env);
         }
         (*orders).failed = Errno::last_raw();
         libc::_exit(127)
+    }
+}
+
+/// Becomes a user for good: the groups first, which only root may set, and the user last. The C library would change all threads of
+/// the keeper, whose memory this process shares, so that the system is asked itself.
+#[expect(unsafe_code, reason = "the wrappers change the whole process that lends its memory")]
+fn become_user(user: &Identity) -> bool {
+    let (uid, gid) = (user.uid, user.gid);
+    // SAFETY: the calls take numbers, and a list that outlives them.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, user.group_count, user.groups) == 0
+            && libc::syscall(libc::SYS_setresgid, gid, gid, gid) == 0
+            && libc::syscall(libc::SYS_setresuid, uid, uid, uid) == 0
     }
 }

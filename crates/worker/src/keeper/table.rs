@@ -27,6 +27,7 @@ use super::stragglers::{Origin, Stragglers};
 use super::terminals::{GuestCount, Guests, Screens};
 use super::{memory_watch, notice_file, signals};
 use crate::attempt_files::AttemptFiles;
+use crate::job_user::{JobUser, acting_as};
 
 /// The one lock, the three things that threads wait for, and what has locks of its own: the directories of jobs and
 /// what jobs leave behind.
@@ -127,6 +128,8 @@ pub(super) struct Entry {
     pub(super) is_contained: bool,
     manner: StopManner,
     paths: AttemptPaths,
+    /// Whose the files of the attempt are, where that is not the keeper's user.
+    pub(super) user: Option<Box<JobUser>>,
     pub(super) stop: Option<Stop>,
     pub(super) files: Files,
     pub(super) life: Life,
@@ -297,6 +300,7 @@ impl State {
                     gives_stdin: true,
                     gives_contained_stdin: true,
                     gives_terminals: true,
+                    changes_users: true,
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -357,6 +361,7 @@ impl State {
                 is_contained: spec.container.is_some(),
                 manner: spec.manner,
                 paths: spec.paths.clone(),
+                user: spec.user.clone(),
                 stop: None,
                 files: Files::default(),
                 life: Life::Queued(spec),
@@ -384,7 +389,8 @@ impl State {
         // A job without a moment left has no use for a notice.
         if tell && stop.kill_at_ns > now_ns {
             let left = Duration::from_nanos(stop.kill_at_ns - now_ns);
-            if let Err(error) = notice_file::write(&entry.paths.notice, key, &stop.words, left) {
+            let write = || notice_file::write(&entry.paths.notice, key, &stop.words, left);
+            if let Err(error) = acting_as(entry.user.as_deref(), write) {
                 eprintln!("keeper: the notice for {key} cannot be written: {error}");
             }
         }
@@ -532,6 +538,7 @@ mod tests {
             has_checkpoint: false,
             terminal: None,
             paths: AttemptPaths::default(),
+            user: None,
             note: lease.to_string(),
         }
     }

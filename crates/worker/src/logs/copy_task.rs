@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use crate::job_user::JobUser;
 use crate::keeper::Key;
 use crate::output_files::Copy;
 
@@ -27,9 +28,14 @@ pub(super) struct CopyTask {
 
 impl CopyTask {
     /// Nothing where there is no target.
-    pub(super) fn new(key: &Key, source: &str, target: Option<PathBuf>) -> Option<Self> {
+    pub(super) fn new(
+        key: &Key,
+        source: &str,
+        target: Option<PathBuf>,
+        user: Option<JobUser>,
+    ) -> Option<Self> {
         let target = target.filter(|_| !source.is_empty())?;
-        let copy = Some(Copy::new(key, Path::new(source), &target));
+        let copy = Some(Copy::new(key, Path::new(source), &target, user));
         Some(Self { copy, thread: None, reached: 0, complaint: None })
     }
 

@@ -247,8 +247,8 @@ impl Shipper {
         }
         let output = output.unwrap_or_default();
         let copies = [
-            CopyTask::new(&key, &files.stdout, output.stdout),
-            CopyTask::new(&key, &files.stderr, output.stderr),
+            CopyTask::new(&key, &files.stdout, output.stdout, output.user.clone()),
+            CopyTask::new(&key, &files.stderr, output.stderr, output.user),
         ];
         let [stdout, stderr] = copies;
         let streams = [

@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::job_user::{JobUser, acting_as};
+
 const USUAL_DIRECTORY: u32 = 0o755;
 const USUAL_FILE: u32 = 0o644;
 /// Of directories in what a container uses: whoever it runs as may write there. The room around them is closed to others.
@@ -25,6 +27,8 @@ pub(crate) struct Place {
     pub(crate) is_copy: bool,
     /// A container uses it.
     pub(crate) is_contained: bool,
+    /// Whose it is, where that is not the worker's user.
+    pub(crate) user: Option<JobUser>,
 }
 
 /// Why a file cannot be put there.
@@ -40,6 +44,10 @@ pub(crate) enum Placing {
 impl Place {
     /// Makes an empty file for a path that was checked.
     pub(crate) fn create(&self, path: &str) -> Result<File, Placing> {
+        acting_as(self.user.as_ref(), || Ok(self.create_here(path)))?
+    }
+
+    fn create_here(&self, path: &str) -> Result<File, Placing> {
         let whole = match self.below.as_str() {
             "" => path.to_owned(),
             below => format!("{below}/{path}"),
@@ -96,7 +104,7 @@ mod tests {
     use super::*;
 
     fn place(root: &Path, is_copy: bool) -> Place {
-        Place { root: root.to_owned(), below: String::new(), is_copy, is_contained: false }
+        Place { root: root.to_owned(), below: String::new(), is_copy, is_contained: false, user: None }
     }
 
     #[test]

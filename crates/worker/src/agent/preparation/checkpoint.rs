@@ -3,10 +3,12 @@
 //! Guarantee: a job that has a checkpoint never starts without it.
 
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use muster_client::{Client, ClientError};
+use nix::libc;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
 
@@ -14,6 +16,7 @@ use super::super::start::{RETRY_FIRST, RETRY_MOST};
 use super::{Cost, Unready};
 use crate::attempt_files::AttemptFiles;
 use crate::backoff::Backoff;
+use crate::job_user::{JobUser, acting_as};
 use crate::keeper::StartSpec;
 
 /// How long a scheduler that answers, but not well, is asked again. One that does not answer at all is waited for.
@@ -21,20 +24,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Puts the checkpoint of a job into the file that is meant for it, if there is one.
 pub(super) async fn fetch(client: &Client, spec: &mut StartSpec) -> Result<(), Unready> {
-    if !fetched(client, &spec.key.job_id, Path::new(&spec.paths.checkpoint)).await? {
+    let place = Place { path: Path::new(&spec.paths.checkpoint), user: spec.user.as_deref() };
+    if !fetched(client, &spec.key.job_id, place).await? {
         AttemptFiles::without_checkpoint(spec);
     }
     Ok(())
 }
 
-async fn fetched(client: &Client, job_id: &str, path: &Path) -> Result<bool, Unready> {
+/// Where it goes, and whose it is where that is not the worker's user.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a Path,
+    user: Option<&'a JobUser>,
+}
+
+async fn fetched(client: &Client, job_id: &str, place: Place<'_>) -> Result<bool, Unready> {
     let mut answered: Option<Instant> = None;
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
     loop {
-        let error = match fetch_once(client, job_id, path).await {
+        let error = match fetch_once(client, job_id, place).await {
             Ok(found) => return Ok(found),
             Err(Fetch::File(error)) => {
-                let message = format!("the checkpoint cannot be written to {}: {error}", path.display());
+                let message =
+                    format!("the checkpoint cannot be written to {}: {error}", place.path.display());
                 return Err(Unready { message, cost: Cost::Attempt });
             }
             Err(Fetch::Call(error)) => error,
@@ -56,11 +68,12 @@ enum Fetch {
     File(io::Error),
 }
 
-async fn fetch_once(client: &Client, job_id: &str, path: &Path) -> Result<bool, Fetch> {
+async fn fetch_once(client: &Client, job_id: &str, place: Place<'_>) -> Result<bool, Fetch> {
     let Some(mut reader) = client.checkpoint(job_id).await.map_err(Fetch::Call)? else { return Ok(false) };
-    let mut options = tokio::fs::OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(path).await.map_err(Fetch::File)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let file = acting_as(place.user, || options.open(place.path)).map_err(Fetch::File)?;
+    let mut file = tokio::fs::File::from_std(file);
     while let Some(piece) = reader.next().await.map_err(Fetch::Call)? {
         file.write_all(&piece).await.map_err(Fetch::File)?;
     }

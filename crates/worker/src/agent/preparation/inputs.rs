@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::upload::{Failure, blocking, insist};
 use super::{Cost, Unready};
+use crate::job_user::acting_as;
 use crate::keeper::StartSpec;
 use crate::uploads::{Place, Placing};
 
@@ -133,9 +134,9 @@ pub(super) async fn make(place: &Place, room: &crate::attempt_room::AttemptRoom)
     if place.is_copy {
         return Ok(());
     }
-    let (room, is_contained) = (room.clone(), place.is_contained);
+    let (room, is_contained, user) = (room.clone(), place.is_contained, place.user.clone());
     let made = blocking(move || {
-        let directory = room.make_inputs()?;
+        let directory = acting_as(user.as_ref(), || room.make_inputs())?;
         if is_contained { crate::uploads::open_to_all(&directory) } else { Ok(()) }
     });
     made.await.map_err(|failure| unready(failure, "the directory of artifacts"))

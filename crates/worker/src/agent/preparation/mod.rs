@@ -24,6 +24,7 @@ use super::reports;
 use crate::attempt_files::AttemptFiles;
 use crate::attempt_room::AttemptRoom;
 use crate::containers::{Pulls, Wanted};
+use crate::job_user;
 use crate::keeper::{Key, StartSpec};
 use crate::launch::Note;
 use crate::output_files::OutputFiles;
@@ -91,6 +92,21 @@ struct Tools {
     room: Arc<Semaphore>,
     pulls: Pulls,
     uploads: Arc<Uploads>,
+    data_dir: Arc<Path>,
+}
+
+impl Tools {
+    /// What is brought goes into the directory of the attempt, where that is a user's.
+    async fn make_room(&self, spec: &StartSpec) -> Result<(), Unready> {
+        let Some(user) = spec.user.clone() else { return Ok(()) };
+        let (data_dir, key) = (Arc::clone(&self.data_dir), spec.key.clone());
+        let made = tokio::task::spawn_blocking(move || job_user::make_room(&data_dir, &key, &user)).await;
+        let made = made.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        made.map(drop).map_err(|error| Unready {
+            message: format!("the directory of the attempt cannot be made: {error}"),
+            cost: Cost::Attempt,
+        })
+    }
 }
 
 /// All preparations under way.
@@ -107,7 +123,7 @@ impl Preparations {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (room, uploads) = (Semaphore::new(STEPS_AT_ONCE), Uploads::new(data_dir, input_cache));
         let (room, uploads) = (Arc::new(room), Arc::new(uploads));
-        let tools = Tools { client, room, pulls: Pulls::default(), uploads };
+        let tools = Tools { client, room, pulls: Pulls::default(), uploads, data_dir: data_dir.into() };
         Self { tools, sender, receiver, waiting: HashMap::new() }
     }
 
@@ -129,6 +145,7 @@ impl Preparations {
 }
 
 async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<(), Unready> {
+    tools.make_room(spec).await?;
     for step in steps {
         match step {
             Step::Checkpoint => {
@@ -145,9 +162,9 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
             }
             Step::Upload(id, room) => {
                 let _room = tools.room.acquire().await;
-                let target = upload::directory_target(room)?;
+                let target = upload::directory_target(room, spec.user.as_deref())?;
                 tools.uploads.fetch(&tools.client, spec, id, target).await?;
-                if spec.container.is_some() {
+                if spec.container.is_some() && spec.user.is_none() {
                     upload::open(room.work()).await?;
                 }
             }
@@ -185,13 +202,15 @@ pub(super) fn steps(
 
 /// Where artifacts of needed jobs go: the directory that the job runs in if that is its own, else one beside it.
 fn place(job: &Job, spec: &StartSpec, room: &AttemptRoom) -> Place {
-    let is_contained = spec.container.is_some();
+    // What is its user's own need not be opened to whoever a container runs as.
+    let is_contained = spec.container.is_some() && spec.user.is_none();
+    let user = spec.user.as_deref().cloned();
     match job.upload {
         Some(_) => {
             let below = job.working_dir.clone().unwrap_or_default();
-            Place { root: room.work(), below, is_copy: true, is_contained }
+            Place { root: room.work(), below, is_copy: true, is_contained, user }
         }
-        None => Place { root: room.inputs(), below: String::new(), is_copy: false, is_contained },
+        None => Place { root: room.inputs(), below: String::new(), is_copy: false, is_contained, user },
     }
 }
 

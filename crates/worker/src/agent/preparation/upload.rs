@@ -19,6 +19,7 @@ use super::super::start::{RETRY_FIRST, RETRY_MOST};
 use super::{Cost, Unready};
 use crate::attempt_room::AttemptRoom;
 use crate::backoff::Backoff;
+use crate::job_user::{JobUser, acting_as};
 use crate::keeper::StartSpec;
 use crate::uploads::{ChunkCache, Target, Unpacker, open_to_all};
 
@@ -53,27 +54,31 @@ impl Uploads {
         let _room = self.room.acquire().await;
         let job = &spec.key.job_id;
         let source = Source { client: client.clone(), job: job.to_string(), id: id.to_owned() };
-        self.unpack(&source, target).await.map_err(|failure| failure.unready(id))
+        // A single file lies among the worker's own until it is handed over.
+        let user = spec.user.as_deref().filter(|_| matches!(target, Target::Directory(_))).cloned();
+        self.unpack(&source, target, user).await.map_err(|failure| failure.unready(id))
     }
 
-    async fn unpack(&self, source: &Source, target: Target) -> Result<(), Failure> {
+    async fn unpack(&self, source: &Source, target: Target, user: Option<JobUser>) -> Result<(), Failure> {
         let manifest = source.manifest().await?;
         let groups = groups(&manifest)?;
         let mut unpacker = Unpacker::new(manifest, target);
-        unpacker = blocking(move || unpacker.begin().map(|()| unpacker)).await?;
+        let acting = user.clone();
+        unpacker =
+            blocking(move || acting_as(acting.as_ref(), || unpacker.begin()).map(|()| unpacker)).await?;
         let mut fetched = self.group(source, groups.first()).await?;
         for number in 0..groups.len() {
             let chunks = std::mem::take(&mut fetched);
+            let acting = user.clone();
             let writing = blocking(move || {
-                chunks
-                    .iter()
-                    .try_for_each(|(number, bytes)| unpacker.write(*number, bytes))
-                    .map(|()| unpacker)
+                let mut each = chunks.iter();
+                let write = || each.try_for_each(|(number, bytes)| unpacker.write(*number, bytes));
+                acting_as(acting.as_ref(), write).map(|()| unpacker)
             });
             let (written, next) = tokio::join!(writing, self.group(source, groups.get(number + 1)));
             (unpacker, fetched) = (written?, next?);
         }
-        blocking(move || unpacker.finish()).await
+        blocking(move || acting_as(user.as_ref(), || unpacker.finish())).await
     }
 
     /// The chunks of a group, from what is here and from the scheduler.
@@ -251,8 +256,8 @@ pub(super) async fn open(work: PathBuf) -> Result<(), Unready> {
 }
 
 /// The empty directory that an upload is unpacked into.
-pub(super) fn directory_target(room: &AttemptRoom) -> Result<Target, Unready> {
-    room.make_work().map(Target::Directory).map_err(|error| Unready {
+pub(super) fn directory_target(room: &AttemptRoom, user: Option<&JobUser>) -> Result<Target, Unready> {
+    acting_as(user, || room.make_work()).map(Target::Directory).map_err(|error| Unready {
         message: format!("the directory {} cannot be made: {error}", room.work().display()),
         cost: Cost::Attempt,
     })

@@ -58,6 +58,8 @@ fn host(order: &Order) -> HostConfig {
     let limits: Vec<_> = limits.collect();
     HostConfig {
         network_mode: Some(spec.network.clone()),
+        group_add: (!spec.groups.is_empty()).then(|| spec.groups.iter().map(ToString::to_string).collect()),
+        security_opt: spec.no_new_privileges.then(|| vec!["no-new-privileges:true".to_owned()]),
         readonly_rootfs: spec.read_only.then_some(true),
         init: spec.init.then_some(true),
         mounts: Some(spec.mounts.iter().chain(&order.files).map(mount).collect()),

@@ -33,6 +33,7 @@ use super::super::rusage;
 use super::super::spawn::{self, Plan};
 use super::super::table::Table;
 use super::{pty, wire};
+use crate::job_user::{JobUser, hand_over};
 
 /// What is read at once.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -66,12 +67,14 @@ pub(super) fn run(
     let leader = table.leader(key).ok_or("the job has no process here at this moment")?;
     let failed = |error: io::Error| format!("cannot make what the program needs: {error}");
     let (ours, theirs) = ends(open).map_err(failed)?;
+    let user = table.user(key);
+    hand_over(user.as_deref(), &theirs)?;
     let (stopped, stop) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
     let stopped = Arc::new(stopped);
     let streams = [stream.try_clone().map_err(failed)?, stream.try_clone().map_err(failed)?];
     let no_new_privileges = table.lock().no_new_privileges;
-    let pid =
-        start(leader, open, no_new_privileges, [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()])?;
+    let stdio = [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()];
+    let pid = start(leader, open, no_new_privileges, user.as_deref(), stdio)?;
     drop(theirs);
     if !table.admit_guest(key, leader, pid) {
         super::super::signals::kill(pid);
@@ -146,6 +149,7 @@ fn start(
     leader: u32,
     open: &TerminalOpen,
     no_new_privileges: bool,
+    user: Option<&JobUser>,
     stdio: [BorrowedFd<'_>; 3],
 ) -> Result<u32, String> {
     let name = open.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
@@ -162,7 +166,8 @@ fn start(
         variables.insert(b"TERM", term.as_bytes());
     }
     let directory = format!("/proc/{leader}/cwd");
-    let program = find(name, variables.get(b"PATH".as_slice()).copied(), Path::new(&directory))?;
+    let path = variables.get(b"PATH".as_slice()).copied();
+    let program = launch::as_user(user, || find(name, path, Path::new(&directory)))?;
     let zero = |what: &str| format!("cannot start {name:?}: {what} has a zero byte in it");
     let text = |bytes: &[u8], what: &str| CString::new(bytes).map_err(|_| zero(what));
     let argv = open.argv.iter().map(|argument| text(argument.as_bytes(), "an argument"));
@@ -180,6 +185,7 @@ fn start(
         group: None,
         terminal: open.size.is_some(),
         no_new_privileges,
+        user,
     };
     spawn::spawn(&plan).map_err(|error| format!("cannot start {name:?}: {error}"))
 }

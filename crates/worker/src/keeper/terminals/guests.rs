@@ -13,6 +13,7 @@ use super::super::message::Key;
 use super::super::process_tree::ProcessTree;
 use super::super::signals;
 use super::super::table::{Life, Table};
+use crate::job_user::JobUser;
 
 /// A guest that takes longer to die hangs in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,6 +56,11 @@ impl Table {
             Life::Running { pid, .. } => Some(pid),
             Life::Queued(_) | Life::Starting | Life::Ended(_) => None,
         }
+    }
+
+    /// The user that the attempt runs as, where that is not the keeper's.
+    pub(super) fn user(&self, key: &Key) -> Option<Box<JobUser>> {
+        self.lock().jobs.get(key)?.user.clone()
     }
 
     /// Whether the attempt runs in a container.
