@@ -107,7 +107,7 @@ async fn pass(app: &Shared, large: &mut Large) {
 }
 
 fn fail(app: &App, to: To, why: &str) {
-    app.moves.failed(to, why);
+    app.logs.moves.failed(to, why);
     app.metrics.output.failed();
 }
 
@@ -133,8 +133,10 @@ async fn step(app: &App, large: &mut Large, due: &[(JobId, Due)]) {
     let jobs = match app.store.states(due.iter().map(|(job, _)| *job).collect()).await {
         Ok(jobs) => jobs,
         Err(error) => {
-            app.moves.failed(To::Database, &error.reason());
-            due.iter().for_each(|(job, due)| again(app, *job, *due));
+            app.logs.moves.failed(To::Database, &error.reason());
+            for (job, due) in due {
+                again(app, *job, *due);
+            }
             return;
         }
     };
@@ -243,7 +245,7 @@ async fn move_small(app: &App, moves: Vec<Move>) {
     }
     match name(app, outputs).await {
         Ok(became) => {
-            app.moves.succeeded(To::Database);
+            app.logs.moves.succeeded(To::Database);
             for (one, became) in ready.into_iter().zip(became) {
                 app.metrics.output.moved(To::Database, one.packed.kept());
                 finish(app, one, became, None).await;
@@ -251,7 +253,9 @@ async fn move_small(app: &App, moves: Vec<Move>) {
         }
         Err(reason) => {
             fail(app, To::Database, &reason);
-            ready.iter().for_each(|one| again(app, one.job.id, one.due));
+            for one in &ready {
+                again(app, one.job.id, one.due);
+            }
         }
     }
 }
@@ -267,7 +271,7 @@ async fn move_large(app: &App, one: Move) {
     }
     match send(app, &one).await {
         Ok((key, became)) => {
-            app.moves.succeeded(To::BlobStore);
+            app.logs.moves.succeeded(To::BlobStore);
             app.metrics.output.moved(To::BlobStore, one.packed.kept());
             finish(app, one, became, Some(key)).await;
         }
