@@ -61,6 +61,8 @@ pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
 struct Large {
     sending: JoinSet<()>,
     backlog: VecDeque<Move>,
+    /// The blob store was away when it was looked at last.
+    away: bool,
 }
 
 impl Large {
@@ -90,6 +92,10 @@ impl Large {
 async fn pass(app: &Shared, large: &mut Large) {
     if app.logs.waiting.wants_look() {
         look(app).await;
+    }
+    let away = app.blobs.outage().is_some();
+    if std::mem::replace(&mut large.away, away) && !away {
+        app.logs.waiting.hurry(Instant::now());
     }
     // While the database is away nothing can move.
     while app.health.outage().is_none() {
