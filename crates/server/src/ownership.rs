@@ -358,7 +358,7 @@ mod tests {
             hold: None,
             reference: None,
             depends_on: Vec::new(),
-            rules: std::collections::BTreeMap::default(),
+            rules: Vec::new(),
             member: None,
             first_task: None,
         }

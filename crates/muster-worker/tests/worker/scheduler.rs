@@ -344,6 +344,7 @@ async fn register(State(scheduler): State<Scheduler>, Json(body): Json<Value>) -
             slots: None,
             hostname: None,
             isolation: None,
+            run_as: None,
             version: None,
             containers: None,
             used: muster_protocol::Resources::default(),
