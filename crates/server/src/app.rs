@@ -17,9 +17,8 @@ use crate::health::StoreHealth;
 use crate::identity::Credentials;
 use crate::journal::Journal;
 use crate::leadership::Leadership;
-use crate::logs::{LogStore, Objects};
+use crate::logs::LogStore;
 use crate::metrics::Metrics;
-use crate::moves::Moves;
 use crate::oidc::Provider;
 use crate::passwords::Guesses;
 use crate::peers::Peers;
@@ -49,10 +48,6 @@ pub(crate) struct App {
     pub(crate) logs: Arc<LogStore>,
     /// Where large results lie.
     pub(crate) blobs: Blobs,
-    /// Where moved output is read from.
-    pub(crate) objects: Arc<Objects>,
-    /// How the moves of finished output go.
-    pub(crate) moves: Moves,
     /// Places for artifacts that come through this scheduler.
     pub(crate) uploads: Arc<Semaphore>,
     pub(crate) webhooks: Sender,

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 
 use crate::config::{BlobConfig, ServerConfig};
 use crate::error::ServerError;
+use crate::logs::Objects;
 
 /// How long the start waits for S3.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Blobs {
     store: BlobStore,
+    /// Where moved output is read from.
+    objects: Arc<Objects>,
     outage: Mutex<Option<Arc<str>>>,
     /// Whether it refuses content with another SHA-256, once it was tried.
     checks_content: OnceCell<bool>,
@@ -41,11 +44,16 @@ impl Blobs {
     pub(crate) async fn open(config: &ServerConfig) -> Result<Self, ServerError> {
         let settings = settings(config).map_err(BlobError::from)?;
         let store = BlobStore::open(&settings)?;
-        let blobs = Self { store, outage: Mutex::default(), checks_content: OnceCell::new() };
+        let objects = Arc::new(Objects::new(store.clone()));
+        let blobs = Self { store, objects, outage: Mutex::default(), checks_content: OnceCell::new() };
         if blobs.is_direct() {
             blobs.first_probe().await?;
         }
         Ok(blobs)
+    }
+
+    pub(crate) fn objects(&self) -> &Arc<Objects> {
+        &self.objects
     }
 
     async fn first_probe(&self) -> Result<(), BlobError> {

@@ -11,7 +11,17 @@ use nix::unistd::{Uid, User, geteuid};
 /// How long a name is remembered: users are seldom renamed, and the user database may be on another machine.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-static NAMES: Mutex<Option<HashMap<u32, (Instant, Option<Arc<str>>)>>> = Mutex::new(None);
+/// Names by number, and when they were looked up.
+type Names = HashMap<u32, Remembered>;
+
+static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+
+#[derive(Debug, Clone)]
+struct Remembered {
+    since: Instant,
+    /// Absent where nobody has the number.
+    name: Option<Arc<str>>,
+}
 
 /// The owner of a socket within this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,19 +41,21 @@ impl LocalUser {
     /// The name in the user database of this machine.
     pub(crate) async fn name(self) -> Option<Arc<str>> {
         if let Some(known) = self.remembered() {
-            return known;
+            return known.name;
         }
         let found = tokio::task::spawn_blocking(move || User::from_uid(Uid::from_raw(self.0))).await;
         let name = found.ok().and_then(Result::ok).flatten().map(|user| Arc::from(user.name));
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get_or_insert_default().insert(self.0, (Instant::now(), name.clone()));
+        names
+            .get_or_insert_default()
+            .insert(self.0, Remembered { since: Instant::now(), name: name.clone() });
         name
     }
 
-    fn remembered(self) -> Option<Option<Arc<str>>> {
+    fn remembered(self) -> Option<Remembered> {
         let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, name) = names.as_ref()?.get(&self.0)?;
-        (since.elapsed() < REMEMBERED).then(|| name.clone())
+        let known = names.as_ref()?.get(&self.0)?;
+        (known.since.elapsed() < REMEMBERED).then(|| known.clone())
     }
 }
 
@@ -54,7 +66,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_comes_from_the_user_database() {
         assert_eq!(LocalUser(0).name().await.as_deref(), Some("root"));
-        assert_eq!(LocalUser(0).remembered(), Some(Some(Arc::from("root"))));
+        assert_eq!(LocalUser(0).remembered().unwrap().name.as_deref(), Some("root"));
         assert_eq!(LocalUser(4_000_000_000).name().await, None, "nobody has this number");
         assert!(LocalUser(0).is_master() && LocalUser::of_process().is_master());
         assert!(!LocalUser(4_000_000_000).is_master());

@@ -29,7 +29,7 @@ pub(crate) async fn sight(app: &App, job: JobId) -> Result<Sight, ApiError> {
 /// What has moved of the output of a job.
 pub(crate) async fn load(app: &App, job: JobId) -> Result<Moved, ApiError> {
     let outputs = app.store.moved_output(job).await?;
-    Moved::new(outputs, &app.objects).map_err(|error| {
+    Moved::new(outputs, app.blobs.objects()).map_err(|error| {
         tracing::error!(%error, job_id = %job, "what is noted of moved output cannot be read");
         ApiError::storage_unavailable()
     })

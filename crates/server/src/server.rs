@@ -31,9 +31,8 @@ use crate::health::StoreHealth;
 use crate::journal::Journal;
 use crate::leadership::Leadership;
 use crate::listener::{self, Connections};
-use crate::logs::{LogStore, Objects};
+use crate::logs::LogStore;
 use crate::metrics::Metrics;
-use crate::moves::Moves;
 use crate::oidc::Provider;
 use crate::peers::Peers;
 use crate::terminals::Terminals;
@@ -144,8 +143,6 @@ impl Server {
             admission: Admission::new(config.max_queued, config.closed_queues),
             batches: Semaphore::new(config.limits.batches_at_once.max(1)),
             uploads: Arc::new(Semaphore::new(artifacts::uploads_at_once(&blobs))),
-            objects: Arc::new(Objects::new((*blobs).clone())),
-            moves: Moves::default(),
             blobs,
             webhooks: Sender::new(&config, Reach::new(&config.webhooks, addr)),
             terminals: Terminals::new(config.bounds.terminals),

@@ -25,6 +25,7 @@ mod disconnects;
 mod explaining;
 mod exposure;
 mod fencing;
+mod finished_output;
 mod floods;
 mod following;
 mod full_disk;

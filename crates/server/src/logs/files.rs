@@ -24,6 +24,7 @@ use super::times::{self, Tick};
 use super::waiting::{Hold, Holds, Waiting};
 use super::watchers::Watchers;
 use crate::batcher::EndListener;
+use crate::moves::Moves;
 use crate::private_files::{make_directory, make_own_directory};
 
 const WRITERS: usize = 2;
@@ -82,6 +83,8 @@ pub(crate) struct LogStore {
     pub(super) watchers: Watchers,
     /// Output that is to move when its attempt has ended.
     pub(crate) waiting: Waiting,
+    /// How the moves go.
+    pub(crate) moves: Moves,
     holds: Arc<Holds>,
     /// Bytes written since the last look at how much there is.
     pub(super) added: AtomicU64,
@@ -128,6 +131,7 @@ impl LogStore {
             admissions: Admissions::default(),
             watchers: Watchers::default(),
             waiting: Waiting::default(),
+            moves: Moves::default(),
             holds: Arc::default(),
             added: AtomicU64::new(0),
         })

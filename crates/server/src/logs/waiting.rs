@@ -101,6 +101,13 @@ impl Waiting {
         self.put(job, again, now);
     }
 
+    /// What was in the way is gone: whatever has ended is due.
+    pub(crate) fn hurry(&self, now: Instant) {
+        for due in self.jobs().values_mut().filter(|due| due.ended) {
+            (due.at, due.looks) = (now, 0);
+        }
+    }
+
     /// Jobs whose attempts have ended and whose output is still here.
     pub(crate) fn ended(&self) -> usize {
         self.jobs().values().filter(|due| due.ended).count()
@@ -179,7 +186,15 @@ mod tests {
         assert_eq!(waiting.take(10, later + QUIET), []);
         let done = EventKind::Failed { attempt: 1, reason: muster_domain::EndReason::Timeout };
         waiting.heard(id, &Event::of_job(id, Timestamp::default(), done), later);
-        assert_eq!(waiting.take(10, later + QUIET).len(), 1, "its end is a reason to look");
+        let (id, due) = waiting.take(10, later + QUIET)[0];
+        waiting.again(id, Due { ended: true, ..due }, QUIET * 10, later);
+        assert_eq!(
+            (waiting.take(10, later), waiting.ended()),
+            (Vec::new(), 1),
+            "its end was a reason to look"
+        );
+        waiting.hurry(later);
+        assert_eq!(waiting.take(10, later).len(), 1);
         let off = Waiting::default();
         off.grew(job(1), now);
         assert_eq!(off.take(10, later), []);

@@ -5,17 +5,21 @@
 //! object that nothing names is swept; a failure costs nothing but time, as everything is still read from the files; two large
 //! moves and one transaction of small ones are under way at the most, and a step rests as long as it took.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use futures::StreamExt as _;
 use muster_blob::{BlobKey, Expected};
 use muster_domain::{Job, JobId, Lease, Status, Timestamp};
+use muster_store::faults::{self, Moment};
 use muster_store::{Command, Moved as Became, MovedOutput, Outcome, OutputContent, StoreExt as _};
+use tokio::task::JoinSet;
 
-use crate::app::App;
+use crate::app::{App, Shared};
 use crate::artifacts;
 use crate::logs::{Due, Packed, QUIET, SHARDS};
 use crate::moved_output::OUTPUT;
+use crate::moves::To;
 use crate::peers::{self, More};
 
 /// Between two looks at what is due.
@@ -31,40 +35,86 @@ const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Runs until `stop` resolves; returns at once where output stays in files.
-pub(crate) async fn run(app: &App, stop: impl Future<Output = ()>) {
+pub(crate) async fn run(app: &Shared, stop: impl Future<Output = ()>) {
     if !app.logs.waiting.is_on() {
         return;
     }
     let mut stop = std::pin::pin!(stop);
+    let mut large = Large::default();
     loop {
         tokio::select! {
             biased;
             () = &mut stop => return,
+            Some(_) = large.sending.join_next() => {}
             () = tokio::time::sleep(PAUSE) => {}
         }
         tokio::select! {
             biased;
             () = &mut stop => return,
-            () = pass(app) => {}
+            () = pass(app, &mut large) => {}
         }
     }
 }
 
-async fn pass(app: &App) {
+/// Large output on its way, apart from the rest: nothing else waits for the blob store.
+#[derive(Default)]
+struct Large {
+    sending: JoinSet<()>,
+    backlog: VecDeque<Move>,
+    /// The blob store was away when it was looked at last.
+    away: bool,
+}
+
+impl Large {
+    fn add(&mut self, app: &App, one: Move) {
+        if let Some(why) = app.blobs.outage() {
+            // It would take long to find out the same again.
+            fail(app, To::BlobStore, &why);
+            again(app, one.job.id, one.due);
+        } else if self.backlog.len() < STEP {
+            self.backlog.push_back(one);
+        } else {
+            app.logs.waiting.again(one.job.id, one.due, FIRST, Instant::now());
+        }
+    }
+
+    fn fill(&mut self, app: &Shared) {
+        while self.sending.len() < AT_ONCE
+            && let Some(one) = self.backlog.pop_front()
+        {
+            let app = Arc::clone(app);
+            self.sending.spawn(async move { move_large(&app, one).await });
+        }
+        while self.sending.try_join_next().is_some() {}
+    }
+}
+
+async fn pass(app: &Shared, large: &mut Large) {
     if app.logs.waiting.wants_look() {
         look(app).await;
     }
+    let away = app.blobs.outage().is_some();
+    if std::mem::replace(&mut large.away, away) && !away {
+        app.logs.waiting.hurry(Instant::now());
+    }
     // While the database is away nothing can move.
     while app.health.outage().is_none() {
+        large.fill(app);
         let due = app.logs.waiting.take(STEP, Instant::now());
         if due.is_empty() {
             break;
         }
         let started = Instant::now();
-        step(app, &due).await;
+        step(app, large, &due).await;
+        large.fill(app);
         tokio::time::sleep(started.elapsed().min(PAUSE)).await;
     }
-    app.metrics.output.waiting(app.logs.waiting.ended());
+    app.metrics.output.waiting(app.logs.waiting.ended() + large.backlog.len() + large.sending.len());
+}
+
+fn fail(app: &App, to: To, why: &str) {
+    app.logs.moves.failed(to, why);
+    app.metrics.output.failed();
 }
 
 /// Finds all output that lies here.
@@ -85,27 +135,32 @@ struct Move {
     whole: bool,
 }
 
-async fn step(app: &App, due: &[(JobId, Due)]) {
+async fn step(app: &App, large: &mut Large, due: &[(JobId, Due)]) {
     let jobs = match app.store.states(due.iter().map(|(job, _)| *job).collect()).await {
         Ok(jobs) => jobs,
         Err(error) => {
-            app.moves.failed(&error.reason());
-            due.iter().for_each(|(job, due)| again(app, *job, *due));
+            app.logs.moves.failed(To::Database, &error.reason());
+            for (job, due) in due {
+                again(app, *job, *due);
+            }
             return;
         }
     };
-    let (mut small, mut large) = (Vec::new(), Vec::new());
+    let mut small = Vec::new();
     for (id, due) in due {
         // Output of a job that is gone is removed elsewhere.
         let Some(job) = jobs.iter().find(|job| job.id == *id) else { continue };
         for one in ready(app, job, *due).await {
-            if one.packed.size() <= SMALL { small.push(one) } else { large.push(one) }
+            if one.packed.size() <= SMALL {
+                small.push(one);
+            } else {
+                large.add(app, one);
+            }
         }
     }
     if !small.is_empty() {
         move_small(app, small).await;
     }
-    futures::stream::iter(large).for_each_concurrent(AT_ONCE, |one| move_large(app, one)).await;
 }
 
 fn again(app: &App, job: JobId, due: Due) {
@@ -196,15 +251,17 @@ async fn move_small(app: &App, moves: Vec<Move>) {
     }
     match name(app, outputs).await {
         Ok(became) => {
+            app.logs.moves.succeeded(To::Database);
             for (one, became) in ready.into_iter().zip(became) {
-                app.metrics.output.moved("database", one.packed.kept());
+                app.metrics.output.moved(To::Database, one.packed.kept());
                 finish(app, one, became, None).await;
             }
         }
         Err(reason) => {
-            app.moves.failed(&reason);
-            app.metrics.output.failed();
-            ready.iter().for_each(|one| again(app, one.job.id, one.due));
+            fail(app, To::Database, &reason);
+            for one in &ready {
+                again(app, one.job.id, one.due);
+            }
         }
     }
 }
@@ -220,12 +277,12 @@ async fn move_large(app: &App, one: Move) {
     }
     match send(app, &one).await {
         Ok((key, became)) => {
-            app.metrics.output.moved("blob_store", one.packed.kept());
+            app.logs.moves.succeeded(To::BlobStore);
+            app.metrics.output.moved(To::BlobStore, one.packed.kept());
             finish(app, one, became, Some(key)).await;
         }
         Err(reason) => {
-            app.moves.failed(&reason);
-            app.metrics.output.failed();
+            fail(app, To::BlobStore, &reason);
             again(app, one.job.id, one.due);
         }
     }
@@ -239,7 +296,10 @@ async fn send(app: &App, one: &Move) -> Result<(String, Became), String> {
     let key = key.map_err(|error| error.to_string())?;
     let expected = Expected { size: Some(one.packed.size()), sha256: None };
     let put = app.blobs.put(&key, one.packed.content(), expected).await;
-    put.map_err(|error| error.to_string())?;
+    put.map_err(|error| {
+        app.blobs.failed(&error);
+        error.to_string()
+    })?;
     let name_of = key.as_str().to_owned();
     let mut became = name(app, vec![one.output(OutputContent::Blob(name_of.clone()))]).await?;
     Ok((name_of, became.pop().unwrap_or(Became::NoJob)))
@@ -247,12 +307,11 @@ async fn send(app: &App, one: &Move) -> Result<(String, Became), String> {
 
 /// In a transaction of its own, so that no submit waits for it.
 async fn name(app: &App, outputs: Vec<MovedOutput>) -> Result<Vec<Became>, String> {
-    let applied = app.store.apply_one(app.config.clock.now(), Command::MoveOutput(outputs)).await;
-    match applied.map_err(|error| error.reason())?.0 {
-        Ok(Outcome::OutputMoved(became)) => {
-            app.moves.succeeded();
-            Ok(became)
-        }
+    let applied = app.store.apply(app.config.clock.now(), vec![Command::MoveOutput(outputs)]).await;
+    let applied = applied.map_err(|error| error.reason())?;
+    faults::strike(Moment::After, &applied);
+    match applied.answers.into_iter().next() {
+        Some(Ok(Outcome::OutputMoved(became))) => Ok(became),
         other => Err(format!("a move was answered with {other:?}")),
     }
 }

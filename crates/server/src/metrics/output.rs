@@ -2,6 +2,8 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry, Result};
 
+use crate::moves::To;
+
 #[derive(Debug)]
 pub(crate) struct OutputMetrics {
     runs: IntCounterVec,
@@ -37,19 +39,19 @@ impl OutputMetrics {
         registry.register(Box::new(metrics.bytes.clone()))?;
         registry.register(Box::new(metrics.failures.clone()))?;
         registry.register(Box::new(metrics.waiting.clone()))?;
-        for place in ["database", "blob_store"] {
-            metrics.moved_so_many(place, 0, 0);
+        for to in To::ALL {
+            metrics.moved_so_many(to, 0, 0);
         }
         Ok(metrics)
     }
 
-    fn moved_so_many(&self, place: &str, runs: u64, bytes: u64) {
-        self.runs.with_label_values(&[place]).inc_by(runs);
-        self.bytes.with_label_values(&[place]).inc_by(bytes);
+    fn moved_so_many(&self, to: To, runs: u64, bytes: u64) {
+        self.runs.with_label_values(&[to.name()]).inc_by(runs);
+        self.bytes.with_label_values(&[to.name()]).inc_by(bytes);
     }
 
-    pub(crate) fn moved(&self, place: &str, bytes: u64) {
-        self.moved_so_many(place, 1, bytes);
+    pub(crate) fn moved(&self, to: To, bytes: u64) {
+        self.moved_so_many(to, 1, bytes);
     }
 
     pub(crate) fn failed(&self) {

@@ -64,7 +64,7 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Response {
 /// What is wrong although the scheduler does its work: jobs run without the blob store, and all schedulers share it.
 fn remarks(app: &App) -> String {
     let outage = app.blobs.outage().map(|why| format!("the blob store is out of reach: {why}\n"));
-    let moves = app.moves.trouble().map(|why| format!("{why}\n"));
+    let moves = app.logs.moves.trouble().map(|why| format!("{why}\n"));
     outage.into_iter().chain(moves).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_domain::{
-    Change, EndReason, Event, EventKind, Job, JobId, Rejection, Status, TerminalKind, Trigger,
+    Caller, Change, EndReason, Event, EventKind, Job, JobId, Rejection, Status, TerminalKind, Trigger,
 };
 
 use super::Answers;
@@ -30,10 +30,7 @@ pub(crate) async fn apply<T: Tx>(
             Command::Prepared { job, caller } => {
                 sign_of_life(work, *job, &Trigger::Prepared { caller: caller.clone() })
             }
-            Command::AcknowledgeStop { job, caller, epoch } => {
-                let stopped = Trigger::StopAcknowledged { caller: caller.clone(), epoch: *epoch };
-                acknowledge(work, *job, &stopped)
-            }
+            Command::AcknowledgeStop { job, caller, epoch } => acknowledge(work, *job, caller, *epoch),
             Command::SaveCheckpoint { job, caller, epoch, content } => {
                 let trigger = |bytes, file| Trigger::SaveCheckpoint {
                     caller: caller.clone(),
@@ -88,8 +85,8 @@ pub(crate) async fn apply<T: Tx>(
     Ok(())
 }
 
-fn acknowledge<T: Tx>(work: &mut Work<'_, T>, job: JobId, stopped: &Trigger) -> Answer {
-    let change = work.trigger(job, stopped)?;
+fn acknowledge<T: Tx>(work: &mut Work<'_, T>, job: JobId, caller: &Caller, epoch: i64) -> Answer {
+    let change = work.trigger(job, &Trigger::StopAcknowledged { caller: caller.clone(), epoch })?;
     Ok(Outcome::StopAcknowledged { repeated: change == Change::Repeated })
 }
 

@@ -75,14 +75,24 @@ pub(crate) async fn lock_in_order<T: Tx>(
             | Command::Sweep(_) => {}
         }
     }
-    if !gangs.is_empty() {
-        ids.extend(work.tx.gang_tasks(&gangs).await?.iter().map(|task| task.id));
-    }
+    add_tasks(work, &mut ids, &gangs).await?;
     if !T::EXCLUSIVE {
         look_ahead(work, &mut ids, shallow, deep).await?;
     }
     work.lock(ids.iter().copied().chain(alone)).await?;
     work.lock_whole(ids).await
+}
+
+/// Adds the tasks of gangs that are depended on.
+async fn add_tasks<T: Tx>(
+    work: &mut Work<'_, T>,
+    ids: &mut BTreeSet<JobId>,
+    gangs: &[GangId],
+) -> Result<(), StoreError> {
+    if !gangs.is_empty() {
+        ids.extend(work.tx.gang_tasks(gangs).await?.iter().map(|task| task.id));
+    }
+    Ok(())
 }
 
 /// Adds the jobs and gangs that a submission depends on.

@@ -33,6 +33,7 @@ impl ContainerSpec {
 
 /// Everything that the engine is asked for, apart from command and environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct ContainerSpec {
     pub reach: Reach,
     /// As the job named it.

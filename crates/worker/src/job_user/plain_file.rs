@@ -5,7 +5,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -43,7 +42,7 @@ fn open(path: &Path, flags: OFlag, mode: Mode) -> io::Result<File> {
     let made = if flags.contains(OFlag::O_CREAT) { mode } else { Mode::empty() };
     let how = OpenHow::new().flags(flags).mode(made).resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
     match openat2(AT_FDCWD, path, how) {
-        Ok(file) => Ok(File::from(OwnedFd::from(file))),
+        Ok(file) => Ok(File::from(file)),
         // Kernels before 5.6, and sandboxes that do not know the call.
         Err(Errno::ENOSYS | Errno::EPERM) => {
             let mut options = OpenOptions::new();
