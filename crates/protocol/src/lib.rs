@@ -16,6 +16,7 @@ mod oidc;
 mod overview;
 mod problem;
 mod queues;
+mod retry;
 mod secrets;
 mod sets;
 mod summary;
@@ -47,7 +48,7 @@ pub use gangs::{
 pub use inputs::{ArtifactInput, InputFile, InputList};
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, Concurrency, DependencyRule, IfUnmet, Job, JobStatus,
-    OnConflict, OpenMode, Resources, Retry, SubmitRequest, Unique,
+    OnConflict, OpenMode, Resources, SubmitRequest, Unique,
 };
 pub use logs::{
     HEADER_LOG_LENGTH, HEADER_LOG_MISSING, HEADER_LOG_TIMES, HEADER_LOG_UNREACHABLE, LogAppended, LogGap,
@@ -57,6 +58,7 @@ pub use oidc::{AuthMethods, DeviceLogin, DeviceProgress, DeviceQuestion, OidcMet
 pub use overview::{FreeCount, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, Quota, RateLimit};
+pub use retry::Retry;
 pub use secrets::{
     FleetKey, SealedBox, SealedSecret, SealingKey, SecretRequest, SecretSummary, SecretUse, SecretWish,
 };
