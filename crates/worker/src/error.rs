@@ -22,6 +22,10 @@ pub enum WorkerError {
     KeyFileOpen { path: PathBuf },
     #[error("isolation {wanted} cannot be had: {why}")]
     Isolation { wanted: &'static str, why: String },
+    #[error("jobs cannot have a /tmp of their own (--private-tmp): {why}")]
+    PrivateTmp { why: String },
+    #[error("jobs cannot have CPUs of their own (--cpu-bind): {why}")]
+    CpuBind { why: String },
     #[error("cannot start the keeper {}: {cause}", .program.display())]
     KeeperStart { program: PathBuf, cause: io::Error },
     #[error("this worker is to run containers and cannot: {reason}")]

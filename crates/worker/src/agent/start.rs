@@ -65,7 +65,7 @@ pub async fn run(
     let isolation = isolation::choose(&config, directory.path())?;
     let keeper = keeper_options(&config, &directory, &client, &worker_id, isolation);
     let (executor, adopted) = connect(keeper.as_ref()).await?;
-    isolation::check(&config, executor.isolation)?;
+    isolation::check(&config, &executor)?;
     let mut rounds = Rounds::new(&config);
     let mut containers = Containers::start(&config, &executor).await?;
     let secret_keys = secret_keys::keys_at_start(directory.path())?;

@@ -30,6 +30,8 @@ pub(crate) fn fake() -> Executor {
         gives_stdin: true,
         gives_contained_stdin: true,
         gives_terminals: true,
+        private_tmp: true,
+        cpu_bind: true,
         isolation: IsolationForm::None,
     }
 }

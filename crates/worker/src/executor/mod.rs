@@ -43,6 +43,10 @@ pub(crate) struct Executor {
     pub(crate) gives_contained_stdin: bool,
     /// It gives processes terminals.
     pub(crate) gives_terminals: bool,
+    /// It gives attempts a `/tmp` of their own.
+    pub(crate) private_tmp: bool,
+    /// It binds attempts to CPUs.
+    pub(crate) cpu_bind: bool,
 }
 
 impl Executor {

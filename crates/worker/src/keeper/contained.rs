@@ -103,6 +103,8 @@ pub(super) fn spawn(
         group: around.group,
         terminal: false,
         no_new_privileges: around.no_new_privileges,
+        expendable: false,
+        view: None,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
     let contained = Contained {

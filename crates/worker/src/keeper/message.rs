@@ -339,6 +339,12 @@ pub enum FromKeeper {
         /// It gives processes terminals.
         #[serde(default)]
         gives_terminals: bool,
+        /// It gives attempts a `/tmp` of their own.
+        #[serde(default)]
+        private_tmp: bool,
+        /// It binds attempts to CPUs.
+        #[serde(default)]
+        cpu_bind: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

@@ -25,6 +25,7 @@ use super::cgroups::Entrance;
 use super::clone_into::{self, Stack, clone_into};
 use super::mark::Mark;
 use super::signals;
+use super::view::{RawView, View};
 
 /// A few frames of the C library's thinnest functions.
 const STACK_BYTES: usize = 64 * 1024;
@@ -46,6 +47,10 @@ pub(super) struct Plan<'a> {
     /// The first of the three is a terminal, which becomes that of the session.
     pub(super) terminal: bool,
     pub(super) no_new_privileges: bool,
+    /// The kernel kills it before others when memory gets short.
+    pub(super) expendable: bool,
+    /// What it sees of the file system; what the keeper sees when absent.
+    pub(super) view: Option<View<'a>>,
 }
 
 /// This kernel does not make processes inside of groups: they go there themselves.
@@ -65,9 +70,20 @@ struct Orders {
     join_count: usize,
     terminal: bool,
     no_new_privileges: bool,
+    expendable: bool,
+    view: *const RawView,
     failed: c_int,
-    /// What failed was to go into a group.
-    outside: bool,
+    /// What failed, if it was not the program.
+    step: Step,
+}
+
+/// What a new process does, as far as it can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Step {
+    Program,
+    Group,
+    View,
 }
 
 /// Starts the program and returns the number of its process.
@@ -76,6 +92,7 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     let join: &[File] = plan.group.filter(|_| into.is_none()).map_or(&[], |group| group.join);
     let join: Vec<c_int> = join.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     let (argv, env) = (pointers(plan.argv), pointers(plan.env));
+    let view = plan.view.map(RawView::of);
     let mut orders = Orders {
         program: plan.program.as_ptr(),
         argv: argv.as_ptr(),
@@ -87,8 +104,10 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         join_count: join.len(),
         terminal: plan.terminal,
         no_new_privileges: plan.no_new_privileges,
+        expendable: plan.expendable,
+        view: view.as_ref().map_or(ptr::null(), ptr::from_ref),
         failed: 0,
-        outside: false,
+        step: Step::Program,
     };
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     let top = stack.as_mut_ptr().wrapping_add(STACK_BYTES);
@@ -125,21 +144,26 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         }
         made => made?,
     };
+    let Some(failure) = failure(&orders) else { return Ok(pid.unsigned_abs()) };
+    while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
+    Err(failure)
+}
+
+/// What the new process said that went wrong.
+fn failure(orders: &Orders) -> Option<io::Error> {
     #[expect(
         unsafe_code,
-        reason = "the value was written by another process, which the compiler does not see"
+        reason = "the values were written by another process, which the compiler does not see"
     )]
-    // SAFETY: the place is ours and initialised; the other process no longer has it.
-    let failed = unsafe { ptr::read_volatile(&raw const orders.failed) };
-    if failed == 0 {
-        return Ok(pid.unsigned_abs());
-    }
-    while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
-    let error = io::Error::from_raw_os_error(failed);
-    if orders.outside {
-        return Err(io::Error::other(format!("its control group does not take it: {error}")));
-    }
-    Err(error)
+    // SAFETY: the places are ours and initialised; the other process no longer has them.
+    let (failed, step) =
+        unsafe { (ptr::read_volatile(&raw const orders.failed), ptr::read_volatile(&raw const orders.step)) };
+    let error = (failed != 0).then(|| io::Error::from_raw_os_error(failed))?;
+    Some(match step {
+        Step::Program => error,
+        Step::Group => io::Error::other(format!("its control group does not take it: {error}")),
+        Step::View => io::Error::other(format!("it cannot have a /tmp of its own: {error}")),
+    })
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -159,12 +183,20 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
         if (*orders).no_new_privileges {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         }
+        if (*orders).expendable {
+            offer_to_the_kernel();
+        }
         for index in 0..(*orders).join_count {
             if libc::write(*(*orders).join.add(index), c"0".as_ptr().cast(), 1) < 0 {
                 (*orders).failed = Errno::last_raw();
-                (*orders).outside = true;
+                (*orders).step = Step::Group;
                 libc::_exit(127);
             }
+        }
+        if !(*orders).view.is_null() && !(*(*orders).view).enter() {
+            (*orders).failed = Errno::last_raw();
+            (*orders).step = Step::View;
+            libc::_exit(127);
         }
         if let Some(limit) = &(*orders).limit {
             libc::setrlimit(libc::RLIMIT_RTTIME, limit);
@@ -184,5 +216,20 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
         }
         (*orders).failed = Errno::last_raw();
         libc::_exit(127)
+    }
+}
+
+/// Lets the kernel choose this process, and what it starts, when memory gets short.
+#[expect(unsafe_code, reason = "between clone and exec only bare calls of the system are allowed")]
+unsafe fn offer_to_the_kernel() {
+    const MOST: &CStr = c"1000";
+    // SAFETY: the texts are constants, and the calls are allowed in a signal handler. A failure changes only whom the
+    // kernel chooses.
+    unsafe {
+        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::write(file, MOST.as_ptr().cast(), MOST.count_bytes());
+            libc::close(file);
+        }
     }
 }
