@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(most_that_fits(&[900, 300], 1, 1), Some(900));
         assert_eq!(most_that_fits(&[900, 300], 2, 1), Some(300));
         assert_eq!(most_that_fits(&[900, 300], 2, 2), Some(450));
-        assert_eq!(most_that_fits(&[900, 300], 4, 4), Some(225), "four on the larger one");
+        assert_eq!(most_that_fits(&[900, 300], 4, 4), Some(300), "three on the larger one");
         assert_eq!(most_that_fits(&[900, 300], 3, 1), None);
         assert_eq!(most_that_fits(&[], 1, 1), None);
     }

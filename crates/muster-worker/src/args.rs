@@ -14,6 +14,7 @@ use crate::duration;
 /// Runs jobs of a Muster scheduler on this machine.
 #[derive(Debug, Default, Parser)]
 #[command(name = "muster-worker", version, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
     /// URL of the scheduler, with user:password@ where it asks for credentials
     /// [default: `http://localhost:8080`]

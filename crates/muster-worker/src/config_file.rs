@@ -19,6 +19,7 @@ struct ConfigFile {
 /// `[worker]`: the settings under the names of their flags.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct WorkerSection {
     pub(crate) scheduler: Option<String>,
     pub(crate) ca_file: Option<PathBuf>,
