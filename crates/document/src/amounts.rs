@@ -45,6 +45,16 @@ pub fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
+/// How much more memory, and the most in MiB: `x2`, `x1.5:64G`; `None` when the text is none.
+pub fn memory_growth(text: &str) -> Option<(f64, Option<u64>)> {
+    let (factor, most) = match text.trim().split_once(':') {
+        Some((factor, most)) => (factor, Some(memory_mb(most).filter(|most| *most > 0)?)),
+        None => (text.trim(), None),
+    };
+    let factor = factor.strip_prefix('x')?.parse::<f64>().ok()?;
+    (factor > 1.0 && factor <= 100.0).then_some((factor, most))
+}
+
 /// Memory in MiB: `4G`, `512M`, `1.5GiB`, or a plain number of MiB; `None` when the text is none. Fractions are
 /// rounded up.
 pub fn memory_mb(text: &str) -> Option<u64> {

@@ -18,7 +18,7 @@ const MAX_ATTEMPTS: i64 = 1_000;
 const MAX_GPUS: u64 = 1_000_000;
 
 /// What may stand in `defaults`, and in a step beside its own fields.
-pub(crate) const SHARED: [&str; 46] = [
+pub(crate) const SHARED: [&str; 47] = [
     "env",
     "secrets",
     "image",
@@ -44,6 +44,7 @@ pub(crate) const SHARED: [&str; 46] = [
     "max_retries",
     "backoff",
     "retry_on",
+    "oom_memory",
     "requeue_exit_codes",
     "timeout",
     "not_before",
@@ -79,6 +80,7 @@ pub(crate) struct Fields {
     artifacts: Option<Vec<String>>,
     backoff: Option<Retry>,
     retry_on: Option<Retry>,
+    oom_memory: Option<Retry>,
     requeue_exit_codes: Option<Vec<i32>>,
     exclusive: Option<bool>,
     hold: Option<bool>,
@@ -199,6 +201,7 @@ impl Fields {
             "exclusive" => self.exclusive = values::boolean(value, key, mistakes),
             "backoff" => self.backoff = nested::backoff(value, mistakes),
             "retry_on" => self.retry_on = nested::retry_on(value, mistakes),
+            "oom_memory" => self.oom_memory = nested::oom_memory(value, mistakes),
             "requeue_exit_codes" => self.requeue_exit_codes = nested::exit_codes(value, key, mistakes),
             "hold" => self.hold = values::boolean(value, key, mistakes),
             "concurrency" => self.concurrency = nested::concurrency(value, mistakes),
@@ -223,14 +226,13 @@ impl Fields {
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let given = self.request;
         let other = defaults.request.clone();
-        // The two ways to say when to start replace each other.
+        // The two ways to say when to start replace each other, and those to say what is read.
         let start_given = given.not_before.is_some() || given.delay_seconds.is_some();
         let (not_before, delay_seconds) = if start_given {
             (given.not_before, given.delay_seconds)
         } else {
             (other.not_before, other.delay_seconds)
         };
-        // So do those that say what is read.
         let stdin_given = given.stdin.is_some() || given.stdin_upload.is_some();
         let (stdin, stdin_upload) =
             if stdin_given { (given.stdin, given.stdin_upload) } else { (other.stdin, other.stdin_upload) };
@@ -280,6 +282,7 @@ impl Fields {
             artifacts: self.artifacts.or_else(|| defaults.artifacts.clone()),
             backoff: self.backoff.or_else(|| defaults.backoff.clone()),
             retry_on: self.retry_on.or_else(|| defaults.retry_on.clone()),
+            oom_memory: self.oom_memory.or_else(|| defaults.oom_memory.clone()),
             requeue_exit_codes: self.requeue_exit_codes.or_else(|| defaults.requeue_exit_codes.clone()),
             exclusive: self.exclusive.or(defaults.exclusive),
             hold: self.hold.or(defaults.hold),
@@ -309,7 +312,7 @@ impl Fields {
             exclusive: self.exclusive.unwrap_or(false),
             hold: self.hold.unwrap_or(false),
             slurm_env: self.slurm_env.unwrap_or(false),
-            retry: retry(self.backoff, self.retry_on, self.requeue_exit_codes),
+            retry: retry(self.backoff, self.retry_on, self.oom_memory, self.requeue_exit_codes),
             concurrency: self.concurrency,
             unique: self.unique,
             if_unmet: self.if_unmet,
@@ -342,21 +345,27 @@ impl Amounts {
     }
 }
 
-/// One object on the wire from the three fields of the file.
+/// One object on the wire from the four fields of the file.
 fn retry(
     backoff: Option<Retry>,
     retry_on: Option<Retry>,
+    oom_memory: Option<Retry>,
     requeue_exit_codes: Option<Vec<i32>>,
 ) -> Option<Retry> {
-    if backoff.is_none() && retry_on.is_none() && requeue_exit_codes.is_none() {
+    let given = [&backoff, &retry_on, &oom_memory].into_iter().any(Option::is_some);
+    if !given && requeue_exit_codes.is_none() {
         return None;
     }
     let (delays, causes) = (backoff.unwrap_or_default(), retry_on.unwrap_or_default());
+    let growth = oom_memory.unwrap_or_default();
     Some(Retry {
         exit_codes: causes.exit_codes,
         signals: causes.signals,
         lost: causes.lost,
         timeout: causes.timeout,
+        oom: causes.oom,
+        oom_memory_factor: growth.oom_memory_factor,
+        oom_memory_max_mb: growth.oom_memory_max_mb,
         requeue_exit_codes,
         ..delays
     })

@@ -86,6 +86,19 @@ pub(crate) fn retry_on(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
     Some(retry)
 }
 
+/// `x2`, or `x2:64G` with the most.
+pub(crate) fn oom_memory(node: &Node, mistakes: &mut Mistakes) -> Option<Retry> {
+    let text = values::text(node, "oom_memory", mistakes)?;
+    let Some((factor, most)) = crate::amounts::memory_growth(&text) else {
+        mistakes.add(
+            node.at,
+            format!("oom_memory must be a factor such as x2, or x2:64G with the most, not {text:?}"),
+        );
+        return None;
+    };
+    Some(Retry { oom_memory_factor: Some(factor), oom_memory_max_mb: most, ..Retry::default() })
+}
+
 pub(crate) fn exit_codes(node: &Node, field: &str, mistakes: &mut Mistakes) -> Option<Vec<i32>> {
     let each = format!("an element of {field}");
     values::list_of(node, field, mistakes, |item, mistakes| values::whole(item, &each, (1, 255), mistakes))

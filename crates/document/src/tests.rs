@@ -77,7 +77,8 @@ steps:
     priority: -5
     max_retries: 3
     backoff: {initial: 10s, factor: 2, max: 5m, jitter: 0.1}
-    retry_on: {exit_codes: [2], signals: [kill, 15], lost: true, timeout: false}
+    retry_on: {exit_codes: [2], signals: [kill, 15], lost: true, timeout: false, oom: false}
+    oom_memory: x1.5:64G
     requeue_exit_codes: [75]
     not_before: 2026-05-05T08:33:00+02:00
     deadline: "2026-05-06T00:00:00Z"
@@ -137,6 +138,8 @@ fn every_field_of_a_step_is_taken_over() {
         (Some(10.0), Some(2.0), Some(300.0))
     );
     assert_eq!((retry.jitter, retry.lost, retry.timeout), (Some(0.1), Some(true), Some(false)));
+    assert_eq!((retry.oom, retry.oom_memory_factor), (Some(false), Some(1.5)));
+    assert_eq!(retry.oom_memory_max_mb, Some(64 * 1024));
     assert_eq!(retry.exit_codes, Some(vec![2]));
     assert_eq!(retry.signals, Some(vec!["SIGKILL".to_owned(), "SIGTERM".to_owned()]));
     assert_eq!(retry.requeue_exit_codes, Some(vec![75]));
@@ -281,6 +284,9 @@ fn wrong_types_and_values() {
     wrong_field("backoff: {initial: 1s, factor: 0.5}", 36, &["from 1"]);
     wrong_field("backoff: {initial: 1s, jitter: 2}", 36, &["from 0 to 1"]);
     wrong_field("retry_on: {signals: [SIGX]}", 26, &["no signal"]);
+    for text in ["2", "x1", "x", "x2:x", "x1000"] {
+        wrong_field(&format!("oom_memory: {text}"), 17, &["a factor such as x2"]);
+    }
     wrong_field("retry_on: {exit_codes: [300]}", 29, &["from 1 to 255"]);
     wrong_field("requeue_exit_codes: 75", 25, &["a list such as"]);
     wrong_field("concurrency: {limit: 2}", 18, &["needs a key"]);

@@ -26,6 +26,7 @@ pub mod kept_room;
 pub mod leadership;
 pub mod lifecycle;
 pub mod limits;
+pub mod memory_growth;
 pub mod output_path;
 pub mod overview;
 pub mod phase;
@@ -79,6 +80,7 @@ pub use lifecycle::{
     Caller, Change, Effects, GangChange, Patience, Place, Trigger, gang_ended, gang_transition, speaks_for,
     transition,
 };
+pub use memory_growth::MemoryGrowth;
 pub use output_path::OutputFiles;
 pub use overview::{Idle, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use phase::{EndReason, GangCause, GangStop, Hold, Phase, Preparation, Status, StopReason};

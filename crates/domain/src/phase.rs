@@ -97,6 +97,9 @@ pub struct GangStop {
     pub cause: GangCause,
     /// The pause before the next round; `None` when there is none.
     pub restart: Option<Span>,
+    /// The task ran out of memory: the next round may ask for more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
 }
 
 impl fmt::Display for GangStop {

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::Exit;
+use crate::memory_growth::MemoryGrowth;
 use crate::time::Span;
 
 /// Exit codes that ask for another run without counting the attempt, unless the job says otherwise.
@@ -108,6 +109,9 @@ pub struct RetryPolicy {
     pub on: RetryOn,
     /// Exit codes after which the job runs again without the attempt being counted.
     pub requeue_exit_codes: Vec<i32>,
+    /// How much more memory the next attempt asks for after one that ran out of it; as much as before when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_memory: Option<MemoryGrowth>,
 }
 
 impl Default for RetryPolicy {
@@ -116,6 +120,7 @@ impl Default for RetryPolicy {
             backoff: Backoff::default(),
             on: RetryOn::default(),
             requeue_exit_codes: DEFAULT_REQUEUE_CODES.to_vec(),
+            oom_memory: None,
         }
     }
 }

@@ -3,10 +3,11 @@
 //! Guarantees: what was not measured is absent and never counts as zero; the hours of an attempt add up to the attempt;
 //! efficiency compares only attempts of which both sides are known.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::job::Job;
 use crate::resources::Resources;
+use crate::spec::JobSpec;
 use crate::time::Timestamp;
 
 /// Microseconds of an hour.
@@ -17,25 +18,43 @@ const MOST: u64 = 1 << 50;
 const MOST_HOURS: i64 = 2_000;
 
 /// What one attempt used, or several together. What could not be measured is absent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Written as a list of these numbers in this order, without what is absent at its end: it is kept for every attempt. Read
+/// as well by name, as it was written before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Spent {
     /// CPU time in the program, and in the kernel on its behalf.
-    #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "u")]
     pub cpu_user_ms: Option<u64>,
-    #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "s")]
     pub cpu_system_ms: Option<u64>,
     /// The most memory at a time.
-    #[serde(rename = "m", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "m")]
     pub peak_memory_bytes: Option<u64>,
     /// Of block devices.
-    #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "r")]
     pub read_bytes: Option<u64>,
-    #[serde(rename = "w", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "w")]
     pub written_bytes: Option<u64>,
     /// The most GPU memory at a time, over all GPUs.
-    #[serde(rename = "g", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "g")]
     pub peak_gpu_memory_bytes: Option<u64>,
+}
+
+impl Serialize for Spent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let numbers = [
+            self.cpu_user_ms,
+            self.cpu_system_ms,
+            self.peak_memory_bytes,
+            self.read_bytes,
+            self.written_bytes,
+            self.peak_gpu_memory_bytes,
+        ];
+        let length = numbers.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        serializer.collect_seq(&numbers[..length])
+    }
 }
 
 impl Spent {
@@ -241,9 +260,9 @@ fn ratio(used: u64, requested: u64) -> Option<f64> {
 }
 
 impl EndedAttempt {
-    /// The attempt of a job that ran from `from` to `to`.
-    pub fn of(job: &Job, from: Timestamp, to: Timestamp, spent: Option<Spent>) -> Self {
-        let requested = job.spec.resources.as_ref();
+    /// An attempt that asked for this and ran from `from` to `to`.
+    pub fn of(spec: &JobSpec, from: Timestamp, to: Timestamp, spent: Option<Spent>) -> Self {
+        let requested = spec.resources.as_ref();
         Self {
             from,
             to,

@@ -138,6 +138,12 @@ pub(crate) struct Args {
     /// The most processes and threads of one job, where jobs are isolated [default: 8192]
     #[arg(long, env = "MUSTER_MAX_PROCESSES", value_name = "N")]
     pub(crate) max_processes: Option<u64>,
+    /// Give each job that asks for whole cores CPUs of its own; all others share the rest. Needs control groups
+    #[arg(long, env = "MUSTER_CPU_BIND")]
+    pub(crate) cpu_bind: bool,
+    /// Give each attempt an empty /tmp and /var/tmp of its own, removed at its end. Jobs no longer find what lies in /tmp
+    #[arg(long, env = "MUSTER_PRIVATE_TMP")]
+    pub(crate) private_tmp: bool,
     /// Let programs such as sudo give a job more rights than it starts with
     #[arg(long, env = "MUSTER_ALLOW_NEW_PRIVILEGES")]
     pub(crate) allow_new_privileges: bool,

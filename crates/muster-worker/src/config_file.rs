@@ -58,6 +58,8 @@ pub(crate) struct WorkerSection {
     pub(crate) require_isolation: bool,
     pub(crate) cpu_limit: Option<String>,
     pub(crate) max_processes: Option<u64>,
+    pub(crate) cpu_bind: bool,
+    pub(crate) private_tmp: bool,
     pub(crate) allow_new_privileges: bool,
     pub(crate) run_as: Option<String>,
     pub(crate) allow_root_jobs: bool,

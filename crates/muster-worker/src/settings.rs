@@ -117,6 +117,8 @@ fn worker(args: Args, file: WorkerSection) -> anyhow::Result<WorkerConfig> {
     config.require_isolation = args.require_isolation || file.require_isolation;
     config.cpu_limit = cpu_limit.unwrap_or(config.cpu_limit);
     config.max_processes = args.max_processes.or(file.max_processes).unwrap_or(config.max_processes);
+    config.cpu_bind = args.cpu_bind || file.cpu_bind;
+    config.private_tmp = args.private_tmp || file.private_tmp;
     config.lets_exec = !(args.no_exec || file.no_exec);
     config.executor = match args.executor {
         ExecutorArg::Process => ExecutorKind::Process,

@@ -17,6 +17,7 @@ mod oidc;
 mod overview;
 mod problem;
 mod queues;
+mod retry;
 mod secrets;
 mod sets;
 mod summary;
@@ -48,7 +49,7 @@ pub use gangs::{
 pub use inputs::{ArtifactInput, InputFile, InputList};
 pub use jobs::{
     BatchItem, BatchRequest, BatchResult, CancelResult, DependencyRule, IfUnmet, Job, JobStatus, OpenMode,
-    Resources, Retry, SubmitRequest,
+    Resources, SubmitRequest,
 };
 pub use keys::{Concurrency, OnConflict, Unique};
 pub use logs::{
@@ -59,6 +60,7 @@ pub use oidc::{AuthMethods, DeviceLogin, DeviceProgress, DeviceQuestion, OidcMet
 pub use overview::{FreeCount, IdleRoom, InLine, KeptFor, Overview, Pool, WaitingCause};
 pub use problem::Problem;
 pub use queues::{Queue, QueueUpdate, Quota, RateLimit};
+pub use retry::Retry;
 pub use secrets::{
     FleetKey, SealedBox, SealedSecret, SealingKey, SecretRequest, SecretSummary, SecretUse, SecretWish,
 };

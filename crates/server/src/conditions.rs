@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use muster_domain::MemoryGrowth;
 use muster_domain::limits::MAX_KEEP;
 use muster_domain::retry::{Backoff, RetryOn, RetryPolicy};
-use muster_domain::{Concurrency, IfUnmet, OnDisconnect, Rule, Span, Timestamp, Unique, signal};
+use muster_domain::{Concurrency, IfUnmet, OnDisconnect, Resources, Rule, Span, Timestamp, Unique, signal};
 
 use crate::config::Limits;
 use crate::error::ApiError;
@@ -14,6 +15,8 @@ use crate::{clock, duration};
 
 /// Longer than this is a mistake: a hundred years.
 const MOST_SECONDS: f64 = 3.2e9;
+/// Memory grows by no more than this from one attempt to the next.
+const MOST_GROWTH: f64 = 100.0;
 /// Lists of codes and signals are no longer than all codes there are.
 const MOST_CODES: usize = 256;
 /// Delays grow by this factor when the submitter gives a delay and no factor.
@@ -31,6 +34,8 @@ lenient_object! {
         lost: bool = "lost",
         timeout: bool = "timeout",
         oom: bool = "oom",
+        oom_memory_factor: f64 = "oom_memory_factor",
+        oom_memory_max_mb: u64 = "oom_memory_max_mb",
         requeue_exit_codes: Vec<i32> = "requeue_exit_codes",
     }
 }
@@ -69,10 +74,35 @@ impl RetryBody {
             timeout: self.timeout.unwrap_or(true),
             oom: self.oom.unwrap_or(true),
         };
+        let oom_memory = memory_growth(self.oom_memory_factor, self.oom_memory_max_mb)?;
         let requeue = codes("requeue_exit_codes", self.requeue_exit_codes)?;
         let default = RetryPolicy::default().requeue_exit_codes;
-        Ok(RetryPolicy { backoff, on, requeue_exit_codes: requeue.unwrap_or(default) })
+        Ok(RetryPolicy { backoff, on, requeue_exit_codes: requeue.unwrap_or(default), oom_memory })
     }
+}
+
+/// Who asks for no memory has no limit that could grow.
+pub(crate) fn check_growth(retry: &RetryPolicy, resources: Option<&Resources>) -> Result<(), ApiError> {
+    if retry.oom_memory.is_none() || resources.is_some_and(|resources| resources.memory_mb > 0) {
+        return Ok(());
+    }
+    let message = "oom_memory_factor needs an amount of memory that can grow: ask for memory_mb too";
+    Err(ApiError::invalid_field("oom_memory_factor", message))
+}
+
+fn memory_growth(factor: Option<f64>, most_mb: Option<u64>) -> Result<Option<MemoryGrowth>, ApiError> {
+    let Some(factor) = factor else {
+        let message = "oom_memory_max_mb bounds oom_memory_factor, which is missing";
+        return match most_mb {
+            Some(_) => Err(ApiError::invalid_field("oom_memory_max_mb", message)),
+            None => Ok(None),
+        };
+    };
+    if !(1.0..=MOST_GROWTH).contains(&factor) || factor <= 1.0 {
+        let message = format!("oom_memory_factor must be more than 1 and at most {MOST_GROWTH}");
+        return Err(ApiError::invalid_field("oom_memory_factor", message));
+    }
+    Ok(Some(MemoryGrowth { factor_milli: (factor * 1e3).round() as u32, most_mb }))
 }
 
 fn codes(field: &'static str, codes: Option<Vec<i32>>) -> Result<Option<Vec<i32>>, ApiError> {

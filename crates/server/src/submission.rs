@@ -306,13 +306,16 @@ impl SubmitBody {
             stdin_upload: self.stdin_upload,
             output_paths: [self.stdout_path.clone(), self.stderr_path.clone()],
         };
+        let resources = self.resources.map(|amounts| amounts.check(limits)).transpose()?;
+        let retry = self.retry.map(RetryBody::check).transpose()?.unwrap_or_default();
+        conditions::check_growth(&retry, resources.as_ref())?;
         Ok(JobSpec {
             program,
             name,
             env: check_env(self.env.unwrap_or_default(), limits)?,
             inputs: inputs.check(working_dir.as_deref())?,
             working_dir,
-            resources: self.resources.map(|amounts| amounts.check(limits)).transpose()?,
+            resources,
             tags: check_tags(self.tags.unwrap_or_default(), limits)?,
             exclusive: self.exclusive.unwrap_or(false),
             queue: queue.map(QueueName::new),
@@ -327,7 +330,7 @@ impl SubmitBody {
             not_before: conditions::not_before(self.not_before, self.delay_seconds, config.clock.now())?,
             deadline: conditions::time("deadline", self.deadline)?,
             concurrency: self.concurrency.map(|limit| limit.check(limits)).transpose()?,
-            retry: self.retry.map(RetryBody::check).transpose()?.unwrap_or_default(),
+            retry,
             grace: check_grace(self.grace_seconds, config)?,
             idempotency_key: optional("idempotency_key", self.idempotency_key, limits.name)?,
             gang: None,

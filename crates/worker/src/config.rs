@@ -88,6 +88,10 @@ pub struct WorkerConfig {
     pub cpu_limit: CpuLimit,
     /// The most processes and threads of one job, where jobs are isolated.
     pub max_processes: u64,
+    /// Attempts that ask for whole cores get CPUs that no other attempt gets.
+    pub cpu_bind: bool,
+    /// Each attempt has a `/tmp` of its own.
+    pub private_tmp: bool,
     /// Whether jobs may run in containers, and by what engine.
     pub containers: ContainerSettings,
     /// Programs may give a job more rights than it was started with, as `sudo` does.
@@ -187,6 +191,8 @@ impl WorkerConfig {
             require_isolation: false,
             cpu_limit: CpuLimit::default(),
             max_processes: 8_192,
+            cpu_bind: false,
+            private_tmp: false,
             containers: ContainerSettings::default(),
             allow_new_privileges: false,
             run_as: RunAs::default(),

@@ -24,6 +24,10 @@ pub enum WorkerError {
     Isolation { wanted: &'static str, why: String },
     #[error("jobs cannot run as {wanted}: {why}")]
     RunAs { wanted: String, why: String },
+    #[error("jobs cannot have a /tmp of their own (--private-tmp): {why}")]
+    PrivateTmp { why: String },
+    #[error("jobs cannot have CPUs of their own (--cpu-bind): {why}")]
+    CpuBind { why: String },
     #[error("cannot start the keeper {}: {cause}", .program.display())]
     KeeperStart { program: PathBuf, cause: io::Error },
     #[error("this worker is to run containers and cannot: {reason}")]

@@ -180,3 +180,44 @@ fn a_keeper_that_is_killed_takes_guests_along_with_its_jobs() {
     assert_eq!(session.wait(BOUND).code(), Some(255), "{}", session.output());
     until("nothing is left", BOUND, || !std::path::Path::new(&format!("/proc/{stray}")).exists());
 }
+
+/// The groups of a process, but for the hierarchies that no job is put into.
+fn groups(text: &str) -> Vec<&str> {
+    let is_counted = |line: &&str| line.contains("muster-");
+    let mut groups: Vec<&str> = text.lines().filter(is_counted).collect();
+    groups.sort_unstable();
+    groups
+}
+
+#[test]
+fn the_limits_of_a_job_hold_what_is_run_beside_it_and_that_is_killed_first() {
+    for isolation in ["auto", "none"] {
+        held_beside(isolation);
+    }
+}
+
+fn held_beside(wanted: &str) {
+    let scheduler = Scheduler::start(StoreKind::Memory);
+    let worker = Worker::start(&scheduler, WorkerSettings::new("w", 1).set("isolation", wanted));
+    let file = worker.directory().join("groups");
+    let command = format!("cat /proc/self/cgroup > {0}.new; mv {0}.new {0}; exec sleep 1000", file.display());
+    let resources = json!({"memory_mb": 64, "cpus": 1});
+    let id = running(&scheduler, &json!({"command": command, "resources": resources}));
+    let of_the_job = eventually("the job tells its groups", BOUND, || std::fs::read_to_string(&file).ok());
+    let isolation = scheduler.http().get("/workers").json()[0]["isolation"].clone();
+    let of_the_guest = said(&run(&scheduler, &["exec", &id, "--", "cat", "/proc/self/cgroup"]));
+    assert_eq!(groups(&of_the_guest), groups(&of_the_job), "{isolation}");
+    assert_eq!(groups(&of_the_job).is_empty(), isolation == "none", "{of_the_job}");
+    // More than the job may have, in a child of the program that was asked for: held for a while, for those who only look.
+    let hungry =
+        "python3 -c 'import time; x = b\"x\" * 200000000; time.sleep(2); print(len(x))'; echo \"status $?\"";
+    let killed = run(&scheduler, &["exec", &id, "--", "sh", "-c", hungry]);
+    let text = said(&killed);
+    assert!(!text.contains("200000000"), "{isolation}: {text}");
+    assert!(text.contains("status 137") || killed.status.code() == Some(137), "{isolation}: {killed:?}");
+    assert_eq!(scheduler.job(&id)["status"], "running", "{isolation}: the job goes on");
+    // What befell its guest is not held against it.
+    scheduler.report(&id, "cancel").expect(200);
+    let job = scheduler.await_status(&id, "cancelled", BOUND);
+    assert!(!job.to_string().contains("out of memory"), "{job}");
+}

@@ -4,6 +4,7 @@ use super::gang::Gang;
 use super::waiting;
 use crate::event::{EventKind, RequeueCause};
 use crate::job::Job;
+use crate::memory_growth;
 use crate::phase::{EndReason, GangCause, GangStop, Phase, Preparation, Status, StopReason};
 use crate::rule::Needs;
 use crate::time::Span;
@@ -141,6 +142,10 @@ impl Gang<'_> {
             task.exit = None;
         }
         let (lease, attempt) = (task.lease, task.attempts);
+        if matches!(stop, StopReason::Gang(GangStop { out_of_memory: true, .. })) {
+            // All tasks of a gang ask for the same.
+            memory_growth::grow(task);
+        }
         waiting::make_ready(task, (delay > Span::ZERO).then(|| now + delay), now);
         if drained {
             let cause = RequeueCause::Gang { reason: stop.to_string() };
@@ -207,7 +212,8 @@ fn judge(tasks: &[Job], ordered: Option<&StopReason>) -> Option<Verdict> {
 /// A stop that is no fault of the gang, in the words of one.
 fn made_room(stop: &StopReason) -> GangStop {
     let message = Some(stop.to_string());
-    GangStop { trigger: None, rank: None, cause: GangCause::MadeRoom { message }, restart: Some(Span::ZERO) }
+    let cause = GangCause::MadeRoom { message };
+    GangStop { trigger: None, rank: None, cause, restart: Some(Span::ZERO), out_of_memory: false }
 }
 
 /// Whether nobody has said that the process of a drained task ended, and it is not to run again then.

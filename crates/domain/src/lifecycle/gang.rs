@@ -177,7 +177,7 @@ pub fn lapse(tasks: &mut [Job], patience: Patience, now: Timestamp) -> Result<Ef
         gang.avoid(worker);
     }
     let cause = GangCause::NotClaimed { worker };
-    let stop = GangStop { trigger: None, rank, cause, restart: Some(Span::ZERO) };
+    let stop = GangStop { trigger: None, rank, cause, restart: Some(Span::ZERO), out_of_memory: false };
     gang.drain(None, &StopReason::Gang(stop));
     gang.verdict();
     let effects = gang.effects;
@@ -280,7 +280,7 @@ impl Gang<'_> {
                 let rank = self.rank(at);
                 let cause = GangCause::Released { worker };
                 let restart = (!reports::is_spent(task, ending.exit)).then_some(Span::ZERO);
-                let stop = GangStop { trigger: Some(task.id), rank, cause, restart };
+                let stop = GangStop { trigger: Some(task.id), rank, cause, restart, out_of_memory: false };
                 self.drain(None, &StopReason::Gang(stop));
             }
             ReportKind::Lost => {
@@ -343,7 +343,8 @@ impl Gang<'_> {
         if let Some(worker) = worker {
             self.avoid(&worker);
         }
-        let stop = GangStop { trigger, rank, cause: fault.words, restart };
+        let out_of_memory = fault.cause == Cause::OutOfMemory;
+        let stop = GangStop { trigger, rank, cause: fault.words, restart, out_of_memory };
         self.drain(payer, &StopReason::Gang(stop));
     }
 

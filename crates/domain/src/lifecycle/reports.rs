@@ -9,6 +9,7 @@ use crate::event::{EventKind, RequeueCause};
 use crate::ids::WorkerId;
 use crate::job::{ClosedLease, Exit, Job, ReportKind, Strays};
 use crate::limits::POISON_AFTER;
+use crate::memory_growth;
 use crate::phase::{EndReason, Hold, Phase, Preparation, Status};
 use crate::rejection::Rejection;
 use crate::retry::{Cause, Next};
@@ -231,6 +232,9 @@ pub(super) fn attempt_failed(
                 }
                 Cause::Refused => RequeueCause::Failed { exit: Exit::default(), message },
             };
+            if matches!(cause, RequeueCause::OutOfMemory { .. }) {
+                memory_growth::grow(job);
+            }
             requeue(job, by, cause, delay, now)
         }
         Next::Exhausted | Next::NotRetried => {

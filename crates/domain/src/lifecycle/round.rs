@@ -74,7 +74,8 @@ impl Gang<'_> {
         if let Some(worker) = worker {
             self.avoid(&worker);
         }
-        self.drain(None, &StopReason::Gang(GangStop { trigger, rank, cause, restart: Some(pause) }));
+        let stop = GangStop { trigger, rank, cause, restart: Some(pause), out_of_memory: false };
+        self.drain(None, &StopReason::Gang(stop));
     }
 }
 

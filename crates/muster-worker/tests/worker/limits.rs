@@ -39,8 +39,13 @@ fn groups(worker: &Worker) -> Vec<PathBuf> {
 }
 
 fn isolated(scheduler: &Scheduler, flags: &[&str]) -> Worker {
+    isolated_with(scheduler, 1, flags)
+}
+
+fn isolated_with(scheduler: &Scheduler, slots: u32, flags: &[&str]) -> Worker {
+    let slots = format!("--workers={slots}");
     let flags: Vec<&str> =
-        ["--workers=1", "--require-isolation"].into_iter().chain(flags.iter().copied()).collect();
+        [slots.as_str(), "--require-isolation"].into_iter().chain(flags.iter().copied()).collect();
     let worker = Worker::start(scheduler, &flags);
     let form = scheduler.until("it says how it isolates jobs", |inner| {
         Some(inner.registrations.last()?["isolation"].as_str()?.to_owned())
@@ -248,5 +253,81 @@ fn a_job_gets_no_more_rights_than_it_starts_with_unless_the_worker_says_so() {
         let _worker = Worker::start(&scheduler, &flags);
         let id = scheduler.submit("grep NoNewPrivs /proc/self/status", &json!({}));
         assert_eq!(scheduler.output_with(&id, "stdout", "\n").split_whitespace().last(), Some(expected));
+    }
+}
+
+/// The CPUs that a process of a job may use, and how many there are for it.
+const SHOW_CPUS: &str = "echo \"$(grep Cpus_allowed_list /proc/self/status | cut -f2) $(nproc)\"";
+
+#[test]
+fn a_job_that_asks_for_whole_cores_has_them_for_itself_where_the_worker_binds() {
+    let scheduler = Scheduler::start();
+    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    if !controllers.is_empty() && !controllers.contains("cpuset") {
+        // A kernel for one CPU knows no sets of them.
+        let mut worker = Worker::start(&scheduler, &["--workers=1", "--cpu-bind"]);
+        assert_eq!(worker.wait().code(), Some(1));
+        assert!(worker.log().contains("no controller for cpuset"), "{}", worker.log());
+        return;
+    }
+    let mut worker = isolated_with(&scheduler, 3, &["--cpus=8", "--cpu-bind"]);
+    let cpus = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+    let alone = cpus(&scheduler.output_with(&scheduler.submit(SHOW_CPUS, &json!({})), "stdout", "\n"));
+    let one = json!({"resources": {"cpus": 1}});
+    let held = scheduler.submit(&format!("{SHOW_CPUS}; exec sleep 300"), &one);
+    let own = scheduler.output_with(&held, "stdout", "\n");
+    assert_eq!(own.split_whitespace().count(), 2, "{own}");
+    assert!(own.trim().ends_with(" 1"), "nproc shows the one CPU: {own}");
+    let rest = || cpus(&scheduler.output_with(&scheduler.submit(SHOW_CPUS, &json!({})), "stdout", "\n"));
+    let beside = rest();
+    if alone == cpus(&own) {
+        assert_eq!(beside, alone, "a machine with one CPU has no others to share");
+    } else {
+        assert_ne!(beside, alone, "others stay off it: {own}");
+        assert_ne!(beside, cpus(&own));
+        // The agent is replaced; the keeper still knows who has what.
+        worker.kill9();
+        worker.restart();
+        assert_eq!(rest(), beside);
+    }
+    scheduler.stop(&held, 0);
+    scheduler.report_of(&held);
+    assert_eq!(rest(), alone, "it is free again");
+}
+
+#[test]
+fn a_worker_that_cannot_bind_jobs_to_cpus_does_not_start() {
+    let scheduler = Scheduler::start();
+    let mut worker = Worker::start(&scheduler, &["--workers=1", "--isolation=none", "--cpu-bind"]);
+    assert_eq!(worker.wait().code(), Some(1));
+    assert!(
+        worker.log().contains("--cpu-bind") && worker.log().contains("isolation is none"),
+        "{}",
+        worker.log()
+    );
+}
+
+#[test]
+fn what_is_deaf_to_every_signal_ends_with_its_job() {
+    let scheduler = Scheduler::start();
+    for isolation in ["--isolation=auto", "--isolation=none"] {
+        let worker = Worker::start(&scheduler, &["--workers=1", isolation]);
+        let file = worker.directory().join("deaf");
+        let deaf = "import os, signal, sys, time\n\
+            for number in range(1, 65):\n    \
+                try: signal.signal(number, signal.SIG_IGN)\n    \
+                except (OSError, ValueError): pass\n\
+            if os.fork() == 0:\n    \
+                os.setsid()\n    \
+                if os.fork() == 0:\n        \
+                    open(\"new\", \"w\").write(str(os.getpid())); os.rename(\"new\", \"deaf\")\n    \
+                time.sleep(300)\n\
+            time.sleep(300)\n";
+        fs::write(worker.directory().join("deaf.py"), deaf).unwrap();
+        let id = scheduler.submit("exec python3 deaf.py", &json!({}));
+        let pid = eventually("it has told its number", || fs::read_to_string(&file).ok()?.parse().ok());
+        scheduler.stop(&id, 100);
+        scheduler.report_of(&id);
+        assert!(!is_alive(pid), "{isolation}");
     }
 }

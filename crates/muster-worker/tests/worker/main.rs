@@ -5,6 +5,7 @@
 mod checkpoints;
 mod claiming;
 mod containers;
+mod delegated;
 mod escaping;
 mod executors;
 mod gangs;
@@ -12,6 +13,7 @@ mod limits;
 mod notices;
 mod output_files;
 mod privacy;
+mod private_tmp;
 mod process;
 mod results;
 mod running;

@@ -69,3 +69,22 @@ fn the_keeper_carries_nothing_of_the_workers_environment() {
     let report = scheduler.report_of(&scheduler.submit(look, &json!({})));
     assert_eq!((report.kind, report.exit_code), (ReportKind::Done, Some(0)));
 }
+
+#[test]
+fn a_job_has_three_descriptors_whatever_the_worker_was_started_with() {
+    let scheduler = Scheduler::start();
+    // What a careless launcher leaves open, and what the keeper opens for itself and for other jobs.
+    let _worker = Worker::start_after(&scheduler, "exec 7< /etc/passwd 9> leaked");
+    let other = scheduler.submit("true", &json!({}));
+    scheduler.report_of(&other);
+    let id = scheduler.submit(
+        "exec python3 -c 'import os; print(sorted(map(int, os.listdir(\"/proc/self/fd\"))))'",
+        &json!({}),
+    );
+    let said = scheduler.output_with(&id, "stdout", "\n");
+    // The fourth is the directory that the program reads.
+    assert_eq!(said.trim(), "[0, 1, 2, 3]");
+    let id = scheduler
+        .submit("readlink /proc/self/fd/0 /proc/self/fd/3 /proc/self/fd/7 /proc/self/fd/9; true", &json!({}));
+    assert_eq!(scheduler.output_with(&id, "stdout", "\n").trim(), "/dev/null");
+}

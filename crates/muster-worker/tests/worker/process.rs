@@ -17,6 +17,8 @@ pub(crate) struct Worker {
     child: Child,
     scheduler: Scheduler,
     flags: Vec<String>,
+    /// What a shell does before it becomes the worker; nothing where it is empty.
+    words: String,
     directory: Arc<TempDir>,
 }
 
@@ -24,9 +26,17 @@ impl Worker {
     /// Starts a worker that beats often.
     pub(crate) fn start(scheduler: &Scheduler, flags: &[&str]) -> Self {
         let directory = Arc::new(TempDir::with_prefix("muster-worker-test-").unwrap());
-        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let child = launch(scheduler, &flags, directory.path());
-        Self { child, scheduler: scheduler.clone(), flags, directory }
+        Self::start_in(directory, scheduler, "", flags)
+    }
+
+    /// Starts a worker whose data lies outside of `/tmp`.
+    pub(crate) fn start_outside_tmp(scheduler: &Scheduler, flags: &[&str]) -> Self {
+        Self::start_in(outside_tmp(), scheduler, "", flags)
+    }
+
+    /// The same with one slot, after these words of a shell, which may change how `$@` is started.
+    pub(crate) fn start_outside_tmp_after(scheduler: &Scheduler, words: &str, flag: &str) -> Self {
+        Self::start_in(outside_tmp(), scheduler, words, &["--workers=1", flag])
     }
 
     /// Starts a worker with one slot by somebody who ignores these signals.
@@ -39,21 +49,21 @@ impl Worker {
         Self::start_after(scheduler, &format!("umask {umask}"))
     }
 
-    fn start_after(scheduler: &Scheduler, words: &str) -> Self {
+    /// Starts a worker with one slot after these words of a shell.
+    pub(crate) fn start_after(scheduler: &Scheduler, words: &str) -> Self {
         let directory = Arc::new(TempDir::with_prefix("muster-worker-test-").unwrap());
-        let flags = vec!["--workers=1".to_owned()];
-        let worker = command(scheduler, &flags, directory.path());
-        let mut command = Command::new("sh");
-        let script = format!("{words}; exec \"$@\"");
-        command.args(["-c", &script, "-"]).arg(worker.get_program()).args(worker.get_args());
-        command.current_dir(directory.path());
-        let child = spawn(command, directory.path());
-        Self { child, scheduler: scheduler.clone(), flags, directory }
+        Self::start_in(directory, scheduler, words, &["--workers=1"])
+    }
+
+    fn start_in(directory: Arc<TempDir>, scheduler: &Scheduler, words: &str, flags: &[&str]) -> Self {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let child = launch(scheduler, words, &flags, directory.path());
+        Self { child, scheduler: scheduler.clone(), flags, words: words.to_owned(), directory }
     }
 
     /// Starts again in the same data directory.
     pub(crate) fn restart(&mut self) {
-        self.child = launch(&self.scheduler, &self.flags, self.directory.path());
+        self.child = launch(&self.scheduler, &self.words, &self.flags, self.directory.path());
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -139,12 +149,24 @@ impl Drop for Worker {
     }
 }
 
+fn outside_tmp() -> Arc<TempDir> {
+    Arc::new(TempDir::with_prefix_in("muster-worker-test-", env!("CARGO_TARGET_TMPDIR")).unwrap())
+}
+
 fn name_of(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-fn launch(scheduler: &Scheduler, flags: &[String], directory: &Path) -> Child {
-    spawn(command(scheduler, flags, directory), directory)
+fn launch(scheduler: &Scheduler, words: &str, flags: &[String], directory: &Path) -> Child {
+    let worker = command(scheduler, flags, directory);
+    if words.is_empty() {
+        return spawn(worker, directory);
+    }
+    let mut command = Command::new("sh");
+    let script = format!("{words}; exec \"$@\"");
+    command.args(["-c", &script, "-"]).arg(worker.get_program()).args(worker.get_args());
+    command.current_dir(directory);
+    spawn(command, directory)
 }
 
 fn spawn(mut command: Command, directory: &Path) -> Child {

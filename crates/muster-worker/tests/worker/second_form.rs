@@ -19,6 +19,9 @@ ip link set lo up
 export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=1 MUSTER_TEST_ISOLATION=cgroup-v2
 "$TESTS" limits:: --test-threads=1
 echo "the tests ended with $?"
+for controller in memory cpu pids cpuset io; do echo "+$controller" > /sys/fs/cgroup/cgroup.subtree_control; done
+"$TESTS" delegated:: --test-threads=1
+echo "the tests of groups below ended with $?"
 echo o > /proc/sysrq-trigger
 sleep 60
 "#;
@@ -55,4 +58,5 @@ fn all_limits_hold_under_cgroup_v2() {
     }
     let said = String::from_utf8_lossy(&fs::read(&output).unwrap()).into_owned();
     assert!(said.contains("the tests ended with 0"), "{said}");
+    assert!(said.contains("the tests of groups below ended with 0"), "{said}");
 }

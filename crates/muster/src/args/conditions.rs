@@ -68,6 +68,10 @@ pub(crate) struct ConditionArgs {
     /// Only these causes are worth another attempt: exit=1,2, signal=KILL, lost, timeout, oom; may be repeated
     #[arg(long, value_name = "CAUSE", value_parser = cause, help_heading = "Repetition")]
     pub(crate) retry_on: Vec<Cause>,
+    /// After an attempt that ran out of memory, ask for this much more: x2, or x2:64G with the most; never more than a worker
+    /// has. `run` then makes up to 3 attempts, after this cause only, where nothing else is said about them
+    #[arg(long, value_name = "xFACTOR[:MAX]", value_parser = oom_memory, help_heading = "Repetition")]
+    pub(crate) oom_memory: Option<Growth>,
     /// Run again after this exit code without counting the attempt; may be repeated [default: 75]
     #[arg(long = "requeue-exit-code", value_name = "CODE", value_parser = clap::value_parser!(i32).range(1..=255), value_delimiter = ',', help_heading = "Repetition")]
     pub(crate) requeue_exit_codes: Vec<i32>,
@@ -154,6 +158,19 @@ fn backoff(text: &str) -> Result<Retry, String> {
     if parts.next().is_some() { Err(wrong()) } else { Ok(retry) }
 }
 
+/// How much more memory, and the most in MiB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Growth {
+    factor: f64,
+    most_mb: Option<u64>,
+}
+
+fn oom_memory(text: &str) -> Result<Growth, String> {
+    let growth = document_amounts::memory_growth(text);
+    let growth = growth.map(|(factor, most_mb)| Growth { factor, most_mb });
+    growth.ok_or_else(|| format!("{text:?} is no growth; write for example x2, x1.5 or x2:64G"))
+}
+
 fn cause(text: &str) -> Result<Cause, String> {
     let wrong = || format!("{text:?} is no cause; write exit=1,2, signal=KILL, lost, timeout or oom");
     match text.split_once('=') {
@@ -177,7 +194,8 @@ fn cause(text: &str) -> Result<Cause, String> {
 impl ConditionArgs {
     /// What the options say about further attempts, when they say anything.
     pub(crate) fn retry(&self) -> Option<Retry> {
-        if self.backoff.is_none() && self.retry_on.is_empty() && self.requeue_exit_codes.is_empty() {
+        let causes = self.retry_on.is_empty() && self.requeue_exit_codes.is_empty();
+        if self.backoff.is_none() && causes && self.oom_memory.is_none() {
             return None;
         }
         let mut retry = self.backoff.clone().unwrap_or_default();
@@ -196,6 +214,9 @@ impl ConditionArgs {
             }
             (retry.exit_codes, retry.signals) = (Some(codes), Some(signals));
             (retry.lost, retry.timeout, retry.oom) = (Some(lost), Some(timeout), Some(oom));
+        }
+        if let Some(growth) = self.oom_memory {
+            (retry.oom_memory_factor, retry.oom_memory_max_mb) = (Some(growth.factor), growth.most_mb);
         }
         if !self.requeue_exit_codes.is_empty() {
             retry.requeue_exit_codes = Some(self.requeue_exit_codes.clone());
@@ -256,6 +277,16 @@ mod tests {
         for text in ["exit", "exit=", "exit=0", "exit=300", "signal=NONE", "never"] {
             assert!(cause(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn more_memory_is_a_factor_and_perhaps_the_most() {
+        let args =
+            ConditionArgs { oom_memory: Some(oom_memory("x2:1G").unwrap()), ..ConditionArgs::default() };
+        let retry = args.retry().unwrap();
+        assert_eq!((retry.oom_memory_factor, retry.oom_memory_max_mb), (Some(2.0), Some(1024)));
+        assert_eq!(retry.oom, None);
+        assert!(oom_memory("2").unwrap_err().contains("x2:64G"));
     }
 
     #[test]

@@ -27,6 +27,8 @@ use crate::upload;
 const SOON: Duration = Duration::from_secs(2);
 /// A person who watches wants to see the first failure, not the third.
 const ATTEMPTS: i64 = 1;
+/// The same where each asks for more memory than the one before.
+const ATTEMPTS_WITH_MORE_MEMORY: i64 = 3;
 
 pub(crate) async fn run(args: &RunArgs, settings: &Settings) -> anyhow::Result<u8> {
     let mut signals = Signals::listen()?;
@@ -78,6 +80,24 @@ async fn start_private(private: &mut Option<Embedded>, is_gang: bool) -> anyhow:
     Ok(client)
 }
 
+/// One attempt, unless more memory is to be tried.
+fn set_attempts(request: &mut SubmitRequest) {
+    let grows = request.retry.as_mut().filter(|retry| retry.oom_memory_factor.is_some());
+    let Some(retry) = grows else {
+        request.max_retries.get_or_insert(ATTEMPTS);
+        return;
+    };
+    if request.max_retries.is_some() {
+        return;
+    }
+    request.max_retries = Some(ATTEMPTS_WITH_MORE_MEMORY);
+    let nothing_said = retry.exit_codes.is_none() && retry.lost.is_none() && retry.oom.is_none();
+    if nothing_said {
+        (retry.exit_codes, retry.signals) = (Some(Vec::new()), Some(Vec::new()));
+        (retry.lost, retry.timeout, retry.oom) = (Some(false), Some(false), Some(true));
+    }
+}
+
 async fn run_on(
     args: &RunArgs,
     settings: &Settings,
@@ -86,7 +106,7 @@ async fn run_on(
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
     let mut request: SubmitRequest = job_request::build(&client, &args.job, &args.command, settings).await?;
-    request.max_retries.get_or_insert(ATTEMPTS);
+    set_attempts(&mut request);
     if args.job.stdin.is_none() && !args.array.is_asked_for() {
         request.stdin_upload = upload::implicit(&client).await?;
     }

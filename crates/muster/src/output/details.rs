@@ -80,9 +80,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("submitted", moment(job.created_at, now, screen.zone));
     add("started", job.started_at.map(|at| moment(at, now, screen.zone)).unwrap_or_default());
     add("ended", job.done_at.map(|at| ended(job, at, now, screen.zone)).unwrap_or_default());
-    for line in used(job) {
-        add("used", line);
-    }
+    used(job).into_iter().for_each(|line| add("used", line));
     for (key, value) in outputs(job) {
         add("output", format!("{key}={value}"));
     }
@@ -204,11 +202,19 @@ fn retry(retry: &Retry) -> String {
         parts.push(format!("after {}{factor}{most}", seconds_span(initial)));
     }
     let list = |codes: &[i32]| codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    parts.extend(retry.exit_codes.as_deref().map(|codes| format!("exit codes {}", list(codes))));
-    parts.extend(retry.signals.as_deref().map(|signals| format!("signals {}", signals.join(","))));
+    let named = |what: &str, names: String| match names.as_str() {
+        "" => format!("no {what}"),
+        names => format!("{what} {names}"),
+    };
+    parts.extend(retry.exit_codes.as_deref().map(|codes| named("exit codes", list(codes))));
+    parts.extend(retry.signals.as_deref().map(|signals| named("signals", signals.join(","))));
     parts.extend(retry.lost.map(|lost| if lost { "lost workers" } else { "not lost workers" }.to_owned()));
     parts.extend(retry.timeout.map(|timeout| if timeout { "timeouts" } else { "not timeouts" }.to_owned()));
     parts.extend(retry.oom.map(|oom| if oom { "out of memory" } else { "not out of memory" }.to_owned()));
+    if let Some(factor) = retry.oom_memory_factor {
+        let most = retry.oom_memory_max_mb.map(|most| format!(", at most {most} MiB")).unwrap_or_default();
+        parts.push(format!("{factor} times the memory after running out of it{most}"));
+    }
     parts.extend(retry.requeue_exit_codes.as_deref().map(|codes| format!("requeued by {}", list(codes))));
     printable(&parts.join("; "))
 }

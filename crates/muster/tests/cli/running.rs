@@ -281,3 +281,21 @@ fn a_job_that_takes_more_memory_than_it_asked_for_ends_with_both_numbers() {
     assert_eq!(causes, ["oom", "oom"], "{events}");
     assert_eq!(up.run(&["run", "--memory", "800M", "--", "python3", "-c", hungry]).code(), 0);
 }
+
+#[test]
+fn a_job_that_ran_out_of_memory_gets_more_and_ends_well() {
+    let up = Up::start();
+    let hungry = "x = b'x' * 300_000_000";
+    let done = up.run(&["run", "--memory", "200M", "--oom-memory", "x2", "--", "python3", "-c", hungry]);
+    assert_eq!(done.code(), 0, "{done:?}");
+    let id = up.only_job();
+    let events = up.run(&["events", &id]).ok().stdout;
+    assert!(events.contains("memory_mb 200 to 400, because an attempt ran out of it"), "{events}");
+    let shown = up.run(&["show", &id, "--json"]).ok().json();
+    assert_eq!((&shown["attempts"], &shown["resources"]["memory_mb"]), (&2.into(), &400.into()), "{shown}");
+    // `run` repeats nothing else.
+    let failed = up.run(&["run", "--memory", "200M", "--oom-memory", "x2", "--", "false"]);
+    assert_eq!(failed.code(), 1, "{failed:?}");
+    let refused = up.run(&["run", "--oom-memory", "x2", "--", "true"]);
+    assert!(refused.stderr.contains("ask for memory_mb too"), "{refused:?}");
+}

@@ -213,7 +213,7 @@ impl Question {
 fn of_job(job: &Job) -> UsageSum {
     let total = job.spent.as_ref().map(|spent| spent.total());
     let from = Timestamp::default();
-    let sum = EndedAttempt::of(job, from, from + job.served, total).sum();
+    let sum = EndedAttempt::of(&job.spec, from, from + job.served, total).sum();
     let jobs_failed = u64::from(job.status() == Status::Failed);
     UsageSum { jobs: 1, jobs_failed, attempts: u64::from(job.attempts.max(1)), ..sum }
 }

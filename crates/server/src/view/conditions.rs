@@ -54,6 +54,8 @@ pub(super) fn retry(policy: &domain::retry::RetryPolicy) -> Option<wire::Retry> 
         lost: (!policy.on.lost).then_some(false),
         timeout: (!policy.on.timeout).then_some(false),
         oom: (!policy.on.oom).then_some(false),
+        oom_memory_factor: policy.oom_memory.map(|growth| f64::from(growth.factor_milli) / 1e3),
+        oom_memory_max_mb: policy.oom_memory.and_then(|growth| growth.most_mb),
         requeue_exit_codes: Some(policy.requeue_exit_codes.clone()),
     })
 }

@@ -23,7 +23,7 @@ pub(super) fn of_job(job: &domain::Job) -> Option<Box<wire::JobUsage>> {
     let known = job.spent.as_ref()?;
     let total = known.total();
     let start = domain::Timestamp::default();
-    let all = domain::EndedAttempt::of(job, start, start + job.served, Some(total)).sum();
+    let all = domain::EndedAttempt::of(&job.spec, start, start + job.served, Some(total)).sum();
     let memory_mb = job.spec.resources.as_ref().map_or(0, |requested| requested.memory_mb);
     let peak = known.last.peak_memory_bytes.filter(|_| memory_mb > 0);
     Some(Box::new(wire::JobUsage {

@@ -3,10 +3,19 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use muster_domain::{Caller, Exit, Job, JobId, JobSpec, ReportKind, Timestamp};
+use muster_domain::{Caller, Exit, Job, JobId, JobSpec, ReportKind, Spent, Timestamp};
 use muster_store::{Ask, Command, NewJob, Outcome, Report, Store, StoreError, Submit};
 
 const BATCH: usize = 1_000;
+/// What a worker says that a short job used.
+const SPENT: Spent = Spent {
+    cpu_user_ms: Some(1),
+    cpu_system_ms: Some(1),
+    peak_memory_bytes: Some(2_306_867),
+    read_bytes: Some(0),
+    written_bytes: Some(0),
+    peak_gpu_memory_bytes: None,
+};
 
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -68,7 +77,7 @@ fn done(job: &Job) -> Command {
         exit: Exit { code: Some(0), signal: None },
         message: None,
         outputs: None,
-        spent: None,
+        spent: Some(SPENT),
     })
 }
 

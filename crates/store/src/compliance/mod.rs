@@ -142,6 +142,8 @@ macro_rules! compliance_suite {
                 retry_on_is_obeyed, a_deadline_ends_what_waits, a_deadline_stops_what_runs,
                 an_overrun_is_stopped_and_fails_as_timeout, a_timeout_report_is_a_failure_with_its_reason,
                 an_attempt_out_of_memory_is_a_failure_of_its_own,
+                an_attempt_out_of_memory_is_followed_by_one_with_more_up_to_the_largest_worker,
+                a_gang_that_ran_out_of_memory_asks_for_more_as_a_whole,
                 alarms_are_due_in_time, another_worker_is_preferred_after_a_failure,
             }
             control {

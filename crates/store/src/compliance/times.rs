@@ -1,8 +1,9 @@
 //! Time: delays, deadlines, timeouts, and what follows a failure by its cause.
 
 use muster_domain::retry::{Backoff, RetryOn, RetryPolicy};
-use muster_domain::{Exit, Job, JobSpec, Rejection, ReportKind, Span, Status, WorkerId};
+use muster_domain::{Exit, Job, JobSpec, MemoryGrowth, Rejection, ReportKind, Span, Status, WorkerId};
 
+use super::band::membership;
 use super::stage::{Stage, lease, memory};
 use crate::command::{Command, Outcome, Report};
 
@@ -153,6 +154,60 @@ pub async fn an_attempt_out_of_memory_is_a_failure_of_its_own(stage: &Stage) {
     let job = stage.claim().await.unwrap();
     let ended = stage.report(&job, ReportKind::OutOfMemory).await.unwrap();
     assert_eq!(ended.status(), Status::Failed, "with attempts left");
+}
+
+/// A job that wants twice the memory after running out of it.
+fn growing(memory_mb: u64) -> JobSpec {
+    let oom_memory = Some(MemoryGrowth { factor_milli: 2_000, most_mb: None });
+    let retry = RetryPolicy { oom_memory, ..RetryPolicy::default() };
+    JobSpec { retry, resources: Some(memory(memory_mb)), max_attempts: 9, ..JobSpec::shell("x") }
+}
+
+fn asked(job: &Job) -> u64 {
+    job.spec.resources.as_ref().map_or(0, |resources| resources.memory_mb)
+}
+
+pub async fn an_attempt_out_of_memory_is_followed_by_one_with_more_up_to_the_largest_worker(stage: &Stage) {
+    stage.register("small", memory(150), None).await;
+    let id = stage.submit(growing(64)).await.id;
+    let job = stage.claim_by("small").await.unwrap();
+    let again = stage.report(&job, ReportKind::OutOfMemory).await.unwrap();
+    assert_eq!((again.status(), asked(&again)), (Status::Pending, 128));
+    assert_eq!(asked(&stage.get(id).await), 128, "as it is stored");
+    let names = ["submitted", "claimed", "requeued", "edited"];
+    assert_eq!(stage.event_names(id).await, names);
+    // Another cause changes nothing.
+    let job = stage.claim_by("small").await.unwrap();
+    assert_eq!(asked(&job), 128, "as it is handed out");
+    assert_eq!(asked(&stage.report(&job, ReportKind::Failed).await.unwrap()), 128);
+    // As much as there is, and not more.
+    let job = stage.claim_by("small").await.unwrap();
+    assert_eq!(asked(&stage.report(&job, ReportKind::OutOfMemory).await.unwrap()), 150);
+    let job = stage.claim_by("small").await.expect("it does not wait for ever");
+    assert_eq!(asked(&stage.report(&job, ReportKind::OutOfMemory).await.unwrap()), 150);
+    // A larger worker: the planner goes by what is asked for now.
+    stage.register("large", memory(1_000), None).await;
+    let job = stage.claim_by("large").await.unwrap();
+    assert_eq!(asked(&stage.report(&job, ReportKind::OutOfMemory).await.unwrap()), 300);
+    assert!(stage.claim_by("small").await.is_none(), "it has too little");
+    assert_eq!(stage.claim_by("large").await.map(|job| job.id), Some(id));
+}
+
+pub async fn a_gang_that_ran_out_of_memory_asks_for_more_as_a_whole(stage: &Stage) {
+    stage.register("a", memory(300), None).await;
+    stage.register("b", memory(200), None).await;
+    let gang = stage.submit_gang(growing(64), membership(2)).await;
+    let all = async || stage.tasks(gang).await.iter().map(asked).collect::<Vec<_>>();
+    let tasks = stage.start_gang(gang).await;
+    stage.report(&tasks[0], ReportKind::OutOfMemory).await.unwrap();
+    assert_eq!(all().await, [64, 64], "nothing changes while a task runs");
+    stage.finish_drain(gang).await;
+    assert_eq!(all().await, [128, 128]);
+    let tasks = stage.start_gang(gang).await;
+    stage.report(&tasks[1], ReportKind::OutOfMemory).await.unwrap();
+    stage.finish_drain(gang).await;
+    assert_eq!(all().await, [200, 200], "as much as two workers have");
+    stage.start_gang(gang).await;
 }
 
 pub async fn alarms_are_due_in_time(stage: &Stage) {

@@ -14,6 +14,7 @@ mod control;
 mod devices;
 mod gang_notes;
 mod gates;
+mod growth;
 mod health;
 mod history;
 mod leadership;
@@ -45,11 +46,11 @@ mod workers;
 pub use read::read;
 pub use roster::Roster;
 
-use muster_domain::Timestamp;
+use muster_domain::{Job, Timestamp};
 pub use muster_planner::policy::{Policies, Policy, PolicyName, Pool};
 
 use crate::applied::Applied;
-use crate::command::{Answer, Command};
+use crate::command::{Answer, Command, Outcome};
 use crate::error::StoreError;
 use crate::faults::{self, Moment};
 use crate::tx::Tx;
@@ -77,6 +78,17 @@ impl Answers {
     pub(crate) fn put_if_empty(&mut self, position: usize, answer: Answer) {
         if let Some(place @ None) = self.0.get_mut(position) {
             *place = Some(answer);
+        }
+    }
+
+    /// Puts a job that was changed again in place of what a report was answered with.
+    fn renew(&mut self, now: Job) {
+        for answer in self.0.iter_mut().flatten().flatten() {
+            if let Outcome::Reported { job, .. } = answer
+                && job.id == now.id
+            {
+                *job = now.clone();
+            }
         }
     }
 
@@ -135,6 +147,7 @@ async fn apply_admitted<T: Tx>(
     settle::dependants(&mut work).await?;
     named::answer_cancels(&work, commands, &mut answers);
     health::apply(&mut work).await?;
+    growth::apply(&mut work, &mut answers).await?;
     work.flush_workers().await?;
     submit::apply(&mut work, commands, &mut answers).await?;
     work.flush().await?;

@@ -1,15 +1,18 @@
 //! The rows of one transaction: locked, changed in memory by the domain's rules, written back once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
+use muster_domain::memory_growth::{self, asked_mb};
 use muster_domain::{
     By, Change, Edit, Effects, Ended, EndedAttempt, Event, EventKind, GangChange, GangId, Job, JobId,
-    Measured, Patience, Place, Rejection, ShapeId, Spent, Timestamp, Trigger, Worker, WorkerId, edit,
-    gang_ended, gang_transition, lifecycle, transition,
+    JobSpec, Measured, Patience, Place, Rejection, ShapeId, Spent, Timestamp, Trigger, Worker, WorkerId,
+    edit, gang_ended, gang_transition, lifecycle, transition,
 };
 
 use super::attribution::Doer;
 use super::gates::Look;
+use super::growth::Grown;
 use super::roster::{Part, Roster};
 use super::{Policies, gang_notes};
 use crate::applied::{GangNote, Wake};
@@ -29,21 +32,38 @@ const fn spent_of(trigger: &Trigger) -> Option<Spent> {
     }
 }
 
-/// The attempt that has ended, if one was under way since `before`.
+/// What an attempt was started with: the next one may ask for more.
+struct Before {
+    since: Option<Timestamp>,
+    spec: Arc<JobSpec>,
+}
+
+impl Before {
+    fn of(job: &Job) -> Self {
+        Self { since: job.running_since(), spec: Arc::clone(&job.spec) }
+    }
+
+    /// Whether the job asks for more memory now.
+    fn is_outgrown_by(&self, job: &Job) -> bool {
+        asked_mb(&job.spec) > asked_mb(&self.spec)
+    }
+}
+
+/// The attempt that has ended, if one was under way before.
 fn ended_attempt(
     job: &Job,
-    before: Option<Timestamp>,
+    before: &Before,
     spent: Option<Spent>,
     now: Timestamp,
 ) -> Option<(JobId, EndedAttempt)> {
-    let from = before.filter(|_| job.running_since().is_none())?;
+    let from = before.since.filter(|_| job.running_since().is_none())?;
     // A task that was stopped before its round started never ran.
     let ran = from < now || spent.is_some();
-    ran.then(|| (job.id, EndedAttempt::of(job, from, now, spent)))
+    ran.then(|| (job.id, EndedAttempt::of(&before.spec, from, now, spent)))
 }
 
-fn measured(job: &Job, kind: &EventKind, spent: Spent) -> Option<Measured> {
-    let requested = job.spec.resources.as_ref().filter(|requested| !requested.is_zero());
+fn measured(spec: &JobSpec, kind: &EventKind, spent: Spent) -> Option<Measured> {
+    let requested = spec.resources.as_ref().filter(|requested| !requested.is_zero());
     kind.ends_attempt().then(|| Measured { spent, requested: requested.cloned() })
 }
 
@@ -70,6 +90,8 @@ pub(crate) struct Work<'t, T> {
     gang_notes: Vec<GangNote>,
     /// Attempts that ended in this transaction.
     attempts: Vec<(JobId, EndedAttempt)>,
+    /// Jobs that want more memory for their next attempt.
+    grown: Grown,
     wake: Wake,
 }
 
@@ -91,6 +113,7 @@ impl<'t, T: Tx> Work<'t, T> {
             doer: Doer::Known(Some(By::Scheduler)),
             gang_notes: Vec::new(),
             attempts: Vec::new(),
+            grown: Grown::new(),
             wake: Wake::default(),
         }
     }
@@ -241,14 +264,17 @@ impl<'t, T: Tx> Work<'t, T> {
         }
         let by = self.by(self.job(id).ok());
         let held = self.jobs.get_mut(&id).ok_or(Rejection::JobNotFound { id })?;
-        let before = held.job.running_since();
+        let before = Before::of(&held.job);
         let change = transition(&mut held.job, trigger, self.now)?;
+        if before.is_outgrown_by(&held.job) {
+            self.grown.insert(id, asked_mb(&before.spec));
+        }
         let spent = spent_of(trigger);
-        self.attempts.extend(ended_attempt(&held.job, before, spent, self.now));
+        self.attempts.extend(ended_attempt(&held.job, &before, spent, self.now));
         held.changed |= change != Change::Repeated;
         self.wake.note_alarm(held.job.alarm().filter(|_| held.changed));
         if let Change::Happened(kind) = &change {
-            let measured = spent.and_then(|spent| measured(&held.job, kind, spent));
+            let measured = spent.and_then(|spent| measured(&before.spec, kind, spent));
             let event = Event::of_job(id, self.now, kind.clone()).caused_by(by).measured(measured);
             self.wake.note(&event, Some(&held.job));
             self.events.push(event);
@@ -312,8 +338,12 @@ impl<'t, T: Tx> Work<'t, T> {
         for task in tasks {
             let Some(held) = self.jobs.get_mut(&task.id) else { continue };
             if held.job != task {
+                let before = Before::of(&held.job);
+                if before.is_outgrown_by(&task) {
+                    self.grown.insert(task.id, asked_mb(&before.spec));
+                }
                 let own = spent.filter(|(id, _)| *id == task.id).map(|(_, spent)| spent);
-                self.attempts.extend(ended_attempt(&task, held.job.running_since(), own, self.now));
+                self.attempts.extend(ended_attempt(&task, &before, own, self.now));
                 held.job = task;
                 held.changed = true;
                 self.wake.note_alarm(held.job.alarm());
@@ -328,7 +358,8 @@ impl<'t, T: Tx> Work<'t, T> {
             let by = if reported.is_some_and(|task| task != id) { Some(By::Scheduler) } else { by.clone() };
             // The first end that is told of the task that was reported.
             let own = spent.take_if(|(task, _)| *task == id && kind.ends_attempt());
-            let measured = own.zip(job).and_then(|((_, spent), job)| measured(job, &kind, spent));
+            let started_with = before.iter().find(|task| task.id == id).map(|task| &task.spec);
+            let measured = own.zip(started_with).and_then(|((_, spent), spec)| measured(spec, &kind, spent));
             let event = Event::of_job(id, self.now, kind).caused_by(by).measured(measured);
             self.wake.note(&event, job);
             self.events.push(event);
@@ -373,6 +404,20 @@ impl<'t, T: Tx> Work<'t, T> {
         self.wake.note_alarm(held.job.alarm());
         self.note(Event::of_job(id, self.now, EventKind::Edited { what }));
         Ok(true)
+    }
+
+    /// The jobs that want more memory, with what they had before.
+    pub(crate) fn take_grown(&mut self) -> Grown {
+        std::mem::take(&mut self.grown)
+    }
+
+    /// Sets what a job asks for whose attempt ran out of memory, and tells it.
+    pub(crate) fn ask_for_memory(&mut self, id: JobId, memory_mb: u64, what: String) {
+        let Some(held) = self.jobs.get_mut(&id) else { return };
+        memory_growth::ask_for(&mut held.job, memory_mb);
+        held.job.rank = self.policies.rank_of(&held.job);
+        held.changed = true;
+        self.note(Event::of_job(id, self.now, EventKind::Edited { what }));
     }
 
     /// Writes a held job again, with the rank that it has by now.

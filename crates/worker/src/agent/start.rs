@@ -161,7 +161,7 @@ fn choose(
 
 /// A keeper from before may isolate jobs in another way, or run them as its own user.
 fn check_keeper(config: &WorkerConfig, users: &JobUsers, executor: &Executor) -> Result<(), WorkerError> {
-    isolation::check(config, executor.isolation)?;
+    isolation::check(config, executor)?;
     if !users.are_others() || executor.changes_users {
         return Ok(());
     }

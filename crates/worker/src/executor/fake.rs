@@ -31,6 +31,8 @@ pub(crate) fn fake() -> Executor {
         gives_contained_stdin: true,
         gives_terminals: true,
         changes_users: true,
+        private_tmp: true,
+        cpu_bind: true,
         isolation: IsolationForm::None,
     }
 }

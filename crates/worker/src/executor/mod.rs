@@ -45,6 +45,10 @@ pub(crate) struct Executor {
     pub(crate) gives_terminals: bool,
     /// It runs attempts as other users.
     pub(crate) changes_users: bool,
+    /// It gives attempts a `/tmp` of their own.
+    pub(crate) private_tmp: bool,
+    /// It binds attempts to CPUs.
+    pub(crate) cpu_bind: bool,
 }
 
 impl Executor {

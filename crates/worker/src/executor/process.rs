@@ -83,6 +83,9 @@ pub(crate) async fn connect(options: &KeeperOptions) -> Result<(Executor, Vec<Ad
 /// as soon as it has no jobs.
 fn suits((executor, jobs): &(Executor, Vec<Adopted>), options: &KeeperOptions) -> bool {
     let (is, wanted) = (executor.isolation, options.isolation.form);
+    if executor.cpu_bind != options.isolation.cpu_bind {
+        return !jobs.is_empty();
+    }
     if is != wanted && !jobs.is_empty() {
         tracing::warn!(%is, %wanted, jobs = jobs.len(), "the keeper from before still has jobs: isolation stays as it was");
     }
@@ -108,6 +111,7 @@ fn remove_leftovers(directory: &Path) {
     for entry in std::fs::read_dir(keeper::artifact_directory(directory)).into_iter().flatten().flatten() {
         let _ = std::fs::remove_dir_all(entry.path());
     }
+    keeper::remove_private_tmp(directory);
     secret_files::remove_all(directory);
     keeper::remove_empty_directories(&attempt_files::checkpoint_directory(directory));
 }
@@ -169,6 +173,8 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         gives_contained_stdin,
         gives_terminals,
         changes_users,
+        private_tmp,
+        cpu_bind,
         isolation,
     }) = messages.next()
     else {
@@ -195,6 +201,8 @@ async fn greet(stream: StdStream, options: &KeeperOptions) -> io::Result<(Execut
         gives_contained_stdin,
         gives_terminals,
         changes_users,
+        private_tmp,
+        cpu_bind,
     };
     Ok((executor, jobs))
 }

@@ -114,6 +114,8 @@ pub(super) fn spawn(
         no_new_privileges: around.no_new_privileges,
         // It speaks to the engine, which is the worker's; what runs in the container is the user's.
         user: None,
+        expendable: false,
+        view: None,
     };
     let pid = spawn::spawn(&plan).map_err(|error| failed("the runner", &error))?;
     let contained = Contained {

@@ -218,7 +218,7 @@ mod tests {
 
         let pid = listening("trap 'exit 21' INT; echo up; while :; do sleep 1; done");
         let before = boottime_ns();
-        table.started(&key, pid, Files::default());
+        table.started(&key, pid, Files::default(), super::super::table::AttemptPlace::default());
         // The agent that ordered it is gone.
         table.lock().agent = None;
         let mut state = table.lock();
@@ -277,6 +277,7 @@ mod tests {
             terminal: None,
             no_new_privileges: true,
             user: None,
+            view: None,
         };
         let pid = launch::spawn(&spec, &around).unwrap();
         let mut line = [0; 3];

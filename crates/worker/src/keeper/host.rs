@@ -12,7 +12,7 @@ use super::clock::boottime_ns;
 use super::guard::{self, Guarded, Side};
 use super::outputs::OutputNames;
 use super::table::Table;
-use super::{cgroups, connection, deadman, former, signals, socket, terminals};
+use super::{cgroups, connection, deadman, former, private_tmp, signals, socket, terminals, user_namespace};
 use crate::{containers, privacy, secret_files};
 
 /// The first argument that makes a program a keeper; the second is the data directory.
@@ -29,7 +29,9 @@ const FIRST_LINGER_MS: u64 = 5_000;
 pub fn run_from_arguments() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != KEEPER_ARGUMENT {
-        return containers::run_from_arguments().or_else(containers::run_removal_from_arguments);
+        return containers::run_from_arguments()
+            .or_else(containers::run_removal_from_arguments)
+            .or_else(user_namespace::run_from_arguments);
     }
     Some(match arguments.next() {
         None => fail("no data directory was given"),
@@ -47,6 +49,7 @@ fn fail(what: &str) -> ExitCode {
 
 fn run(directory: OsString) -> io::Result<ExitCode> {
     let directory = PathBuf::from(directory);
+    close_inherited();
     // A session of its own: no terminal and no signal of the agent's group reaches the jobs.
     nix::unistd::setsid()?;
     signals::install()?;
@@ -57,12 +60,24 @@ fn run(directory: OsString) -> io::Result<ExitCode> {
         Side::Guard(code) => {
             // The keeper may have been killed, and nothing of its jobs is alive.
             cgroups::remove_recorded(&directory);
+            private_tmp::remove_leftovers(&directory);
             secret_files::remove_all(&directory);
             // An engine does not end its containers with those who look after them.
             containers::remove_in_process(&directory, None);
             Ok(code)
         }
         Side::Keeper(guarded) => keep(&directory, &guarded).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Closes what whoever started the worker left open: jobs would find it. Nothing of ours is open yet but the first three.
+fn close_inherited() {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let inherited: Vec<i32> = numbers.filter(|number| *number > 2).collect();
+    for number in inherited {
+        // The list itself was open while it was read, and is no more.
+        let _ = nix::unistd::close(number);
     }
 }
 

@@ -21,6 +21,7 @@ use super::mark::Mark;
 use super::message::StartSpec;
 use super::outputs::Handles;
 use super::spawn::{self, Plan};
+use super::view::View;
 use crate::attempt_files::variables;
 use crate::job_user::{JobUser, acting_as, hand_over};
 use crate::results;
@@ -47,6 +48,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) terminal: Option<&'a File>,
     pub(super) no_new_privileges: bool,
     pub(super) user: Option<&'a JobUser>,
+    /// What it sees of the file system.
+    pub(super) view: Option<View<'a>>,
 }
 
 /// Starts the process in a session of its own and returns its number, or says in words why there is none.
@@ -83,8 +86,10 @@ pub(super) fn spawn(spec: &StartSpec, around: &Surroundings<'_>) -> Result<u32, 
         terminal: around.terminal.is_some(),
         no_new_privileges: around.no_new_privileges,
         user: around.user,
+        expendable: false,
+        view: around.view,
     };
-    spawn::spawn(&plan).map_err(|error| explain(&error, name, spec))
+    spawn::spawn(&plan).map_err(|error| explain(&error, name, spec, around.view.is_some()))
 }
 
 /// Opens the standard input of an attempt. Nobody else needs its name, so that it goes when the attempt ends.
@@ -168,7 +173,14 @@ pub(super) fn is_program(path: &Path) -> bool {
 }
 
 /// The system's error does not say whether the program or the directory is missing.
-fn explain(error: &io::Error, name: &str, spec: &StartSpec) -> String {
+fn explain(error: &io::Error, name: &str, spec: &StartSpec, has_own_tmp: bool) -> String {
+    let is_hidden = |place: &&str| Path::new(&spec.cwd).starts_with(place);
+    if let Some(place) = super::private_tmp::PLACES.into_iter().find(is_hidden).filter(|_| has_own_tmp) {
+        return format!(
+            "cannot enter the working directory {:?}: this worker gives each attempt a {place} of its own (--private-tmp)",
+            spec.cwd
+        );
+    }
     if spec.user.is_some() {
         // It says itself what its user could not do.
         return format!("cannot start {name:?}: {error}");

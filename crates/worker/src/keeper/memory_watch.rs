@@ -39,17 +39,32 @@ pub(super) fn enforce(state: &mut State) {
     }
     let tree = ProcessTree::read();
     let below = tree.descendants(i32::try_from(std::process::id()).unwrap_or_default());
-    for entry in state.jobs.values_mut() {
+    for (key, entry) in &mut state.jobs {
         let Some((leader, limit_bytes)) = watched(entry) else { continue };
-        let family = family(&tree, &below, leader);
-        let peak_bytes = family.iter().map(|process| held_bytes(process.pid)).sum();
+        let (of_guests, own): (Vec<_>, Vec<_>) = family(&tree, &below, leader)
+            .into_iter()
+            .map(|process| (process, held_bytes(process.pid)))
+            .partition(|(process, _)| is_of_a_guest(&tree, state.guests.of(key), process.pid));
+        let sum = |processes: &[(Process, u64)]| processes.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let peak_bytes = sum(&own);
+        if peak_bytes + sum(&of_guests) <= limit_bytes {
+            continue;
+        }
+        let mut killed = of_guests;
         if peak_bytes > limit_bytes {
             entry.out_of_memory = Some(OutOfMemory { limit_bytes: Some(limit_bytes), peak_bytes });
-            for process in family {
-                process.signal(libc::SIGKILL);
-            }
+            killed.extend(own);
+        }
+        for (process, _) in killed {
+            process.signal(libc::SIGKILL);
         }
     }
+}
+
+/// Guests are killed before the attempt that they look into.
+fn is_of_a_guest(tree: &ProcessTree, guests: &[u32], pid: i32) -> bool {
+    let is_guest = |pid: i32| guests.contains(&pid.unsigned_abs());
+    !guests.is_empty() && (is_guest(pid) || tree.ancestors(pid).into_iter().any(is_guest))
 }
 
 /// Everything that carries the mark of the attempt; where there are no marks, what its first process has started.

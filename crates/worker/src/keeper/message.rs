@@ -346,6 +346,12 @@ pub enum FromKeeper {
         /// It runs attempts as other users; one of an older version would run them as its own.
         #[serde(default)]
         changes_users: bool,
+        /// It gives attempts a `/tmp` of their own.
+        #[serde(default)]
+        private_tmp: bool,
+        /// It binds attempts to CPUs.
+        #[serde(default)]
+        cpu_bind: bool,
     },
     /// Sent only for jobs that have not ended by the time the message leaves.
     Started {

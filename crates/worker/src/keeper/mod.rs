@@ -31,6 +31,7 @@ mod message;
 mod notice_file;
 mod outputs;
 mod personal;
+mod private_tmp;
 mod process_tree;
 mod result_file;
 mod rusage;
@@ -43,10 +44,14 @@ mod stopping;
 mod stragglers;
 mod table;
 mod terminals;
+mod user_namespace;
+mod view;
 
 pub use artifact_room::artifact_directory;
 pub(crate) use cgroups::remove_recorded;
-pub use cgroups::{Choice, CpuLimit, Isolation, IsolationForm, IsolationMode, Limits, Tree, choose};
+pub use cgroups::{
+    Choice, CpuLimit, Isolation, IsolationForm, IsolationMode, Limits, Tree, bind_cpus, choose,
+};
 pub use clock::boottime_ns;
 pub(crate) use former::end_former;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};
@@ -57,6 +62,8 @@ pub use message::{
     Phase, StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,
 };
 pub use outputs::output_directory;
+pub use private_tmp::PrivateTmp;
+pub(crate) use private_tmp::{choose as choose_private_tmp, remove_leftovers as remove_private_tmp};
 pub use result_file::result_directory;
 pub use secret_grant::SecretGrant;
 pub use socket::{connect, connect_terminals, socket_path};

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use muster_protocol::{SignalScope, Usage};
+use nix::libc;
 
 use super::artifact_room::ArtifactRoom;
-use super::cgroups::{Isolation, Limits, Measured, SlotGroup};
+use super::cgroups::{CpuBook, CpuLease, Isolation, Limits, Measured, SlotGroup, Way};
 use super::clock::boottime_ns;
 use super::contained::{self, Contained, Settled};
 use super::hostfile::Hostfile;
@@ -21,12 +22,13 @@ use super::leavings;
 use super::message::{End, OutOfMemory, Outcome, StartSpec};
 use super::outputs::{Handles, OutputNames, SlotOutputs};
 use super::personal::Personal;
+use super::private_tmp::{AttemptTmp, PrivateTmp};
 use super::process_tree::Process;
 use super::result_file::{Left, SlotResult};
 use super::rusage;
 use super::secret_grant::HandedSecrets;
 use super::stragglers::Origin;
-use super::table::{Table, elapsed_us};
+use super::table::{AttemptPlace, Table, elapsed_us};
 use super::terminals::JobTerminal;
 use crate::job_user::hand_over;
 
@@ -44,10 +46,12 @@ struct SlotFiles {
     hostfile: Option<Hostfile>,
     secrets: HandedSecrets,
     group: Option<SlotGroup>,
+    cpus: Option<CpuLease>,
     /// Of an attempt that runs in a container.
     container: Option<Contained>,
     terminal: Option<JobTerminal>,
     no_new_privileges: bool,
+    private_tmp: Option<AttemptTmp>,
 }
 
 impl SlotFiles {
@@ -85,7 +89,9 @@ impl Reaped {
     /// Adds what the group of the attempt has counted.
     fn with(self, measured: &Measured, spec: &StartSpec) -> Self {
         let ended_well = matches!(self.outcome, Outcome::Exited(0));
-        let out_of_memory = (measured.was_out_of_memory && !ended_well).then_some(OutOfMemory {
+        let was_killed = matches!(self.outcome, Outcome::Signalled(libc::SIGKILL));
+        let ran_out = measured.was_out_of_memory(was_killed) && !ended_well;
+        let out_of_memory = ran_out.then_some(OutOfMemory {
             limit_bytes: spec.limits.memory_bytes,
             peak_bytes: measured.peak_bytes,
         });
@@ -123,11 +129,20 @@ pub(super) fn grow(table: &Arc<Table>, names: &Arc<OutputNames>) -> io::Result<(
 }
 
 impl SlotFiles {
+    /// Makes a `/tmp` for an attempt that is to have its own. A container has one anyway.
+    fn give_tmp(&mut self, table: &Table, spec: &StartSpec, by: Option<PrivateTmp>) -> Result<(), String> {
+        let Some(by) = by.filter(|_| spec.container.is_none()) else { return Ok(()) };
+        let made = AttemptTmp::make(&table.lock().directory, by);
+        self.private_tmp = Some(made.map_err(|error| format!("there is no /tmp for the attempt: {error}"))?);
+        Ok(())
+    }
+
     /// Gets the group of the slot ready for an attempt, where attempts have groups.
     fn enclose(
         &mut self,
         spec: &StartSpec,
         isolation: Option<&Arc<Isolation>>,
+        cpus: &Arc<CpuBook>,
         number: u32,
     ) -> Result<(), String> {
         let Some(isolation) = isolation else {
@@ -141,14 +156,17 @@ impl SlotFiles {
         };
         // A container has limits of its own; its runner is not bounded by them.
         let limits = if spec.container.is_some() { Limits::default() } else { spec.limits };
-        self.group.insert(group).begin(&limits)
+        let group = self.group.insert(group);
+        group.begin(&limits)?;
+        self.cpus = group.bind(cpus, &limits)?;
+        Ok(())
     }
 }
 
 fn serve(table: &Table, names: &OutputNames, number: u32) {
     let mut slot = SlotFiles::default();
     while let Some(taken) = take(table) {
-        let Taken { spec, base_env, isolation, no_new_privileges } = taken;
+        let Taken { spec, base_env, isolation, no_new_privileges, private_tmp } = taken;
         slot.no_new_privileges = no_new_privileges;
         let begun = Instant::now();
         // A user of its own has its own directory for checkpoints.
@@ -157,12 +175,14 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
         let spawned = directory
             .as_ref()
             .map_err(Clone::clone)
-            .and_then(|_| slot.enclose(&spec, isolation.as_ref(), number))
+            .and_then(|_| slot.enclose(&spec, isolation.as_ref(), &table.cpus, number))
+            .and_then(|()| slot.give_tmp(table, &spec, private_tmp))
             .and_then(|()| prepare(table, &spec, &base_env, &mut slot, names));
         let (mut reaped, announced) = match spawned {
             Ok(origin) => run(table, &origin, &spec, &slot),
             Err(reason) => (Reaped::unstarted(reason), false),
         };
+        slot.cpus = None;
         if let Some(container) = slot.container.take() {
             let Settled { outcome, usage, out_of_memory } =
                 container.settle(reaped.outcome, table.is_stopping(&spec.key));
@@ -204,6 +224,8 @@ fn serve(table: &Table, names: &OutputNames, number: u32) {
         let end = End { finished, stdout_bytes, stderr_bytes, files, complaint, run_us, ..End::of(outcome) };
         let end = End { usage, out_of_memory, ..end };
         table.ended(&spec.key, end);
+        // Nobody waits for the removal of what may be much.
+        slot.private_tmp = None;
         table.lock().idle_threads += 1;
     }
 }
@@ -214,6 +236,7 @@ struct Taken {
     base_env: Arc<Vec<(String, String)>>,
     isolation: Option<Arc<Isolation>>,
     no_new_privileges: bool,
+    private_tmp: Option<PrivateTmp>,
 }
 
 /// Waits for a job. `None` ends the slot: there are fewer slots than there were.
@@ -228,8 +251,8 @@ fn take(table: &Table) -> Option<Taken> {
         if let Some(spec) = state.next_start(boottime_ns()) {
             state.idle_threads -= 1;
             let (base_env, isolation) = (Arc::clone(&state.base_env), state.isolation.clone());
-            let no_new_privileges = state.no_new_privileges;
-            return Some(Taken { spec, base_env, isolation, no_new_privileges });
+            let (no_new_privileges, private_tmp) = (state.no_new_privileges, state.private_tmp);
+            return Some(Taken { spec, base_env, isolation, no_new_privileges, private_tmp });
         }
         state = table.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
     }
@@ -255,7 +278,8 @@ fn prepare(
     let (mark, since_ns) = (table.stragglers.next_mark(), boottime_ns());
     let (secrets, terminal) = (slot.secrets.variables(), terminal.as_ref());
     let no_new_privileges = slot.no_new_privileges;
-    let group = slot.group.as_ref().map(SlotGroup::entrance);
+    let way = slot.group.as_ref().map(SlotGroup::way);
+    let group = way.as_ref().map(Way::entrance);
     let around = Surroundings {
         base_env,
         handles,
@@ -268,6 +292,7 @@ fn prepare(
         terminal,
         no_new_privileges,
         user,
+        view: slot.private_tmp.as_ref().map(AttemptTmp::view),
     };
     let pid = match &spec.container {
         None => launch::spawn(spec, &around)?,
@@ -283,7 +308,9 @@ fn prepare(
 /// Waits for the end of a process and of everything that it has started. Also says whether the agent has heard of
 /// the start.
 fn run(table: &Table, origin: &Origin, spec: &StartSpec, slot: &SlotFiles) -> (Reaped, bool) {
-    table.started(&origin.key, origin.leader.unsigned_abs(), slot.outputs.paths());
+    let way = slot.group.as_ref().map(SlotGroup::way);
+    let place = AttemptPlace { way, has_own_tmp: slot.private_tmp.is_some() };
+    table.started(&origin.key, origin.leader.unsigned_abs(), slot.outputs.paths(), place);
     launch::wait_for_end(origin.leader.unsigned_abs());
     await_the_others(table, origin);
     let (mut reaped, announced) =

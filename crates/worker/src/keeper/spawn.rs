@@ -25,6 +25,7 @@ use super::cgroups::Entrance;
 use super::clone_into::{self, Stack, clone_into};
 use super::mark::Mark;
 use super::signals;
+use super::view::{RawView, View};
 use crate::job_user::JobUser;
 
 /// A few frames of the C library's thinnest functions.
@@ -49,6 +50,10 @@ pub(super) struct Plan<'a> {
     pub(super) no_new_privileges: bool,
     /// The user that it becomes, where that is not the keeper's.
     pub(super) user: Option<&'a JobUser>,
+    /// The kernel kills it before others when memory gets short.
+    pub(super) expendable: bool,
+    /// What it sees of the file system; what the keeper sees when absent.
+    pub(super) view: Option<View<'a>>,
 }
 
 /// This kernel does not make processes inside of groups: they go there themselves.
@@ -68,6 +73,8 @@ struct Orders {
     join_count: usize,
     terminal: bool,
     no_new_privileges: bool,
+    expendable: bool,
+    view: *const RawView,
     user: Option<Identity>,
     failed: c_int,
     /// What failed.
@@ -97,6 +104,7 @@ impl Identity {
 enum Step {
     JoinGroup,
     Prepare,
+    View,
     ChangeUser,
     EnterDirectory,
     Start,
@@ -108,6 +116,7 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     let join: &[File] = plan.group.filter(|_| into.is_none()).map_or(&[], |group| group.join);
     let join: Vec<c_int> = join.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     let (argv, env) = (pointers(plan.argv), pointers(plan.env));
+    let view = plan.view.map(RawView::of);
     let mut orders = Orders {
         program: plan.program.as_ptr(),
         argv: argv.as_ptr(),
@@ -120,6 +129,8 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         terminal: plan.terminal,
         no_new_privileges: plan.no_new_privileges,
         user: plan.user.map(Identity::of),
+        expendable: plan.expendable,
+        view: view.as_ref().map_or(ptr::null(), ptr::from_ref),
         failed: 0,
         at: Step::Prepare,
     };
@@ -158,6 +169,13 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
         }
         made => made?,
     };
+    let Some(failure) = failure(&orders, plan) else { return Ok(pid.unsigned_abs()) };
+    while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
+    Err(failure)
+}
+
+/// What the new process said that went wrong.
+fn failure(orders: &Orders, plan: &Plan<'_>) -> Option<io::Error> {
     #[expect(
         unsafe_code,
         reason = "the values were written by another process, which the compiler does not see"
@@ -165,11 +183,7 @@ pub(super) fn spawn(plan: &Plan<'_>) -> io::Result<u32> {
     // SAFETY: the places are ours and initialised; the other process no longer has them.
     let (failed, at) =
         unsafe { (ptr::read_volatile(&raw const orders.failed), ptr::read_volatile(&raw const orders.at)) };
-    if failed == 0 {
-        return Ok(pid.unsigned_abs());
-    }
-    while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
-    Err(explain(at, io::Error::from_raw_os_error(failed), plan))
+    (failed != 0).then(|| explain(at, io::Error::from_raw_os_error(failed), plan))
 }
 
 /// Says what the new process could not do, where the error alone would mislead.
@@ -177,6 +191,7 @@ fn explain(at: Step, error: io::Error, plan: &Plan<'_>) -> io::Error {
     let name = plan.user.map_or("?", |user| user.name.as_str());
     let words = match at {
         Step::JoinGroup => format!("its control group does not take it: {error}"),
+        Step::View => format!("it cannot have a /tmp of its own: {error}"),
         Step::ChangeUser => format!("it cannot become the user {name}: {error}"),
         Step::EnterDirectory if plan.user.is_some() => {
             let directory = plan.directory.to_string_lossy();
@@ -205,12 +220,20 @@ extern "C" fn become_program(orders: *mut c_void) -> c_int {
         if (*orders).no_new_privileges {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         }
+        if (*orders).expendable {
+            offer_to_the_kernel();
+        }
         for index in 0..(*orders).join_count {
             if libc::write(*(*orders).join.add(index), c"0".as_ptr().cast(), 1) < 0 {
                 (*orders).failed = Errno::last_raw();
                 (*orders).at = Step::JoinGroup;
                 libc::_exit(127);
             }
+        }
+        if !(*orders).view.is_null() && !(*(*orders).view).enter() {
+            (*orders).failed = Errno::last_raw();
+            (*orders).at = Step::View;
+            libc::_exit(127);
         }
         if let Some(limit) = &(*orders).limit {
             libc::setrlimit(libc::RLIMIT_RTTIME, limit);
@@ -254,5 +277,20 @@ fn become_user(user: &Identity) -> bool {
         libc::syscall(libc::SYS_setgroups, user.group_count, user.groups) == 0
             && libc::syscall(libc::SYS_setresgid, gid, gid, gid) == 0
             && libc::syscall(libc::SYS_setresuid, uid, uid, uid) == 0
+    }
+}
+
+/// Lets the kernel choose this process, and what it starts, when memory gets short.
+#[expect(unsafe_code, reason = "between clone and exec only bare calls of the system are allowed")]
+unsafe fn offer_to_the_kernel() {
+    const MOST: &CStr = c"1000";
+    // SAFETY: the texts are constants, and the calls are allowed in a signal handler. A failure changes only whom the
+    // kernel chooses.
+    unsafe {
+        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::write(file, MOST.as_ptr().cast(), MOST.count_bytes());
+            libc::close(file);
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use muster_protocol::SignalScope;
 use nix::sys::stat::Mode;
 
-use super::cgroups::{self, Isolation, IsolationForm};
+use super::cgroups::{self, CpuBook, Isolation, IsolationForm, Way};
 use super::clock::{boottime_ns, ms};
 use super::deadman::polite_at;
 use super::guard::FenceMirror;
@@ -22,6 +22,7 @@ use super::message::{
     Adopted, AttemptPaths, End, Files, FromKeeper, Key, OutOfMemory, Outcome, Phase, StartSpec, StopManner,
     StopSpec, ToKeeper,
 };
+use super::private_tmp::PrivateTmp;
 use super::stopping::{Stop, StopWith, Words};
 use super::stragglers::{Origin, Stragglers};
 use super::terminals::{GuestCount, Guests, Screens};
@@ -44,6 +45,7 @@ pub(super) struct Table {
     pub(super) stragglers: Stragglers,
     pub(super) screens: Screens,
     pub(super) guest_count: GuestCount,
+    pub(super) cpus: Arc<CpuBook>,
 }
 
 /// The job table itself.
@@ -75,8 +77,10 @@ pub(super) struct State {
     pub(super) isolation: Option<Arc<Isolation>>,
     /// No program can give a job more rights than it starts with.
     pub(super) no_new_privileges: bool,
+    /// By what right attempts have a `/tmp` of their own, if they have.
+    pub(super) private_tmp: Option<PrivateTmp>,
     /// Where the groups are written down.
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// Names the files of attempts.
     files: AttemptFiles,
     /// Programs that people run beside those of jobs.
@@ -126,6 +130,9 @@ pub(super) struct Entry {
     /// It was killed for what it held; groups tell that themselves.
     pub(super) out_of_memory: Option<OutOfMemory>,
     pub(super) is_contained: bool,
+    /// How its first process went into its group, as long as that is unreaped.
+    pub(super) way: Option<Way>,
+    pub(super) has_own_tmp: bool,
     manner: StopManner,
     paths: AttemptPaths,
     /// Whose the files of the attempt are, where that is not the keeper's user.
@@ -133,6 +140,14 @@ pub(super) struct Entry {
     pub(super) stop: Option<Stop>,
     pub(super) files: Files,
     pub(super) life: Life,
+}
+
+/// Where the first process of an attempt was put: those that join it go there too.
+#[derive(Debug, Default)]
+pub(super) struct AttemptPlace {
+    pub(super) way: Option<Way>,
+    /// It has a `/tmp` of its own.
+    pub(super) has_own_tmp: bool,
 }
 
 /// The life of a job here.
@@ -188,7 +203,7 @@ impl Table {
     }
 
     /// Records that a slot has made a process of a job.
-    pub(super) fn started(&self, key: &Key, pid: u32, files: Files) {
+    pub(super) fn started(&self, key: &Key, pid: u32, files: Files, place: AttemptPlace) {
         let mut state = self.lock();
         let now_ns = boottime_ns();
         let timer_due_ns = state.timer_due_ns;
@@ -196,6 +211,7 @@ impl Table {
         let until_ns = entry.timeout_ms.map(|timeout| now_ns.saturating_add(ms(timeout)));
         entry.life = Life::Running { pid, until_ns };
         entry.files = files.clone();
+        (entry.way, entry.has_own_tmp) = (place.way, place.has_own_tmp);
         if let Some(stop) = &mut entry.stop {
             // The order came while the process was being made.
             stop.ask(pid, now_ns);
@@ -222,6 +238,7 @@ impl Table {
         let reaped = reap();
         if let Some(entry) = state.jobs.get_mut(key) {
             entry.life = Life::Starting;
+            entry.way = None;
         }
         // A start that nobody has read yet says nothing beside the end.
         let unread =
@@ -301,6 +318,8 @@ impl State {
                     gives_contained_stdin: true,
                     gives_terminals: true,
                     changes_users: true,
+                    private_tmp: self.private_tmp.is_some(),
+                    cpu_bind: self.isolation.as_ref().is_some_and(|own| own.cpu_bind),
                 }];
             }
             ToKeeper::Start(spec) => self.enqueue(spec),
@@ -333,6 +352,7 @@ impl State {
 
     /// Takes over how attempts are isolated. The places of the groups stay as they are for the life of the keeper.
     fn isolate(&mut self, wanted: Isolation) {
+        self.private_tmp = wanted.private_tmp;
         let wanted = wanted.of_keeper(std::process::id());
         let differs = |own: &Arc<Isolation>| own.form != wanted.form || own.trees != wanted.trees;
         if wanted.form == IsolationForm::None || self.isolation.as_ref().is_some_and(differs) {
@@ -359,6 +379,8 @@ impl State {
                 memory_limit: spec.limits.memory_bytes.filter(|_| spec.container.is_none()),
                 out_of_memory: None,
                 is_contained: spec.container.is_some(),
+                way: None,
+                has_own_tmp: false,
                 manner: spec.manner,
                 paths: spec.paths.clone(),
                 user: spec.user.clone(),

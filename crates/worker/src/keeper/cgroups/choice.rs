@@ -1,5 +1,6 @@
 //! Which form of isolation can be had here, and why not a better one.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -84,6 +85,17 @@ fn first(found: &Hierarchies, name: &str) -> Result<Isolation, String> {
         trees.push(Tree { controllers: controllers.clone(), path });
     }
     Ok(Isolation { form: IsolationForm::CgroupV1, trees, ..Isolation::default() })
+}
+
+/// The group of the worker in one more hierarchy of the first form.
+pub(super) fn first_hierarchy(controller: &str, name: &OsStr) -> Result<Tree, String> {
+    let found = Hierarchies::read().map_err(|error| format!("the control groups cannot be read: {error}"))?;
+    let Some((controllers, own)) = found.of(controller) else {
+        return Err(format!("cgroup v1: the hierarchy of {controller} is not mounted"));
+    };
+    let path = own.join(name);
+    probe(&path).map_err(|error| format!("cgroup v1: no group can be made in {}: {error}", own.display()))?;
+    Ok(Tree { controllers: controllers.clone(), path })
 }
 
 fn second(found: &Hierarchies, name: &str) -> Result<Isolation, String> {

@@ -9,6 +9,9 @@
 
 mod choice;
 mod counters;
+mod cpu_bind;
+mod cpu_plan;
+mod doors;
 mod files;
 mod hierarchies;
 mod leftovers;
@@ -20,9 +23,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::private_tmp::PrivateTmp;
+
 pub use choice::{Choice, choose};
+pub use cpu_bind::bind_cpus;
+pub(super) use cpu_bind::{CpuBook, CpuLease};
+pub(super) use doors::{Entrance, Visit, Way};
 pub(crate) use leftovers::{kill_recorded, record, remove_recorded};
-pub(super) use slot_group::{Entrance, Measured, SlotGroup};
+pub(super) use slot_group::{Measured, SlotGroup};
 
 /// What the groups of a worker are called, before the number of its data directory.
 const NAME: &str = "muster-";
@@ -110,6 +118,12 @@ pub struct Isolation {
     pub cpu_limit: CpuLimit,
     /// How many processes and threads an attempt may have.
     pub max_processes: u64,
+    /// Attempts that ask for whole cores get CPUs of their own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cpu_bind: bool,
+    /// By what right attempts have a `/tmp` of their own, in every form; none have when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_tmp: Option<PrivateTmp>,
 }
 
 impl Isolation {

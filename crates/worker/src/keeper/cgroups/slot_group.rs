@@ -12,6 +12,8 @@ use std::sync::Arc;
 use muster_protocol::Usage;
 
 use super::counters::{Count, Counters};
+use super::cpu_bind::{self, CPUSET, CpuBook, CpuLease};
+use super::doors::{Doors, Way};
 use super::files::{Kept, named, processes, write};
 use super::leftovers::{kill_listed, kill_tree};
 use super::{CpuLimit, Isolation, IsolationForm, Limits, Tree};
@@ -22,14 +24,6 @@ const LEAST_QUOTA_US: u64 = 1_000;
 /// What a group gets that asks for one core, or for none.
 const SHARES_OF_A_CORE: u64 = 1_024;
 const WEIGHT_OF_A_CORE: u64 = 100;
-
-/// How a new process gets into a group: it is made there, or it goes there before it has its program.
-#[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Entrance<'a> {
-    pub(in super::super) into: Option<&'a File>,
-    /// Each takes the process that writes to it.
-    pub(in super::super) join: &'a [File],
-}
 
 /// What a group counted of one attempt.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,8 +37,9 @@ pub(in super::super) struct Measured {
     written_bytes: Option<u64>,
     /// With what was kept of files in memory.
     pub(in super::super) peak_bytes: u64,
-    /// The kernel killed a process of it for want of memory.
-    pub(in super::super) was_out_of_memory: bool,
+    /// Processes that the kernel killed for want of memory, and how many of them while guests were there.
+    kills: u64,
+    excused: u64,
 }
 
 #[derive(Debug)]
@@ -62,10 +57,8 @@ struct Made {
     counters: Counters,
     /// How many processes and threads there are.
     tasks: Option<Kept>,
-    into: Option<File>,
-    /// In the order of the places.
-    join: Vec<File>,
-    /// How many of them an attempt goes into that asks for no cores: it competes for them like everybody else.
+    doors: Arc<Doors>,
+    /// How many of the places an attempt goes into that asks for no cores: it competes for them like everybody else.
     without_cores: usize,
     /// How many of them an attempt goes into that asks for nothing: enough to end it. Each more costs a short job.
     without_limits: usize,
@@ -103,6 +96,7 @@ impl SlotGroup {
             self.renew().map_err(said)?;
             self.made.limit(limits, self.isolation.cpu_limit).map_err(said)?;
         }
+        self.made.doors.begin();
         if !self.counts() {
             return Ok(());
         }
@@ -117,6 +111,17 @@ impl SlotGroup {
         Ok(())
     }
 
+    /// Gives the attempt its CPUs, where attempts are bound to them.
+    pub(in super::super) fn bind(
+        &self,
+        book: &Arc<CpuBook>,
+        limits: &Limits,
+    ) -> Result<Option<CpuLease>, String> {
+        let place =
+            self.made.places.iter().find(|place| has_cpuset(place)).filter(|_| self.isolation.cpu_bind);
+        place.map(|place| book.enter(self.number, &place.path, limits.cpus_milli)).transpose()
+    }
+
     /// Whether the attempt is counted in its group: in the first form only where it is in those that count.
     fn counts(&self) -> bool {
         self.isolation.form == IsolationForm::CgroupV2 || !self.made.set.are_none()
@@ -129,14 +134,15 @@ impl SlotGroup {
         Ok(())
     }
 
-    pub(in super::super) fn entrance(&self) -> Entrance<'_> {
+    /// The way that the processes of the attempt go.
+    pub(in super::super) fn way(&self) -> Way {
         let made = &self.made;
         let count = match made.set {
-            Limits { cpus_milli: Some(_), .. } => made.join.len(),
+            Limits { cpus_milli: Some(_), .. } => made.doors.join.len(),
             Limits { memory_bytes: Some(_), .. } => made.without_cores,
             Limits { cpus_milli: None, memory_bytes: None } => made.without_limits,
         };
-        Entrance { into: made.into.as_ref(), join: &made.join[..count] }
+        Way::new(&made.doors, count)
     }
 
     /// Whether nobody is in the group, those included that have ended and wait to be collected: they count against what
@@ -182,7 +188,8 @@ impl SlotGroup {
             read_bytes: since(before.read_bytes, after.read_bytes),
             written_bytes: since(before.written_bytes, after.written_bytes),
             peak_bytes: peak.unwrap_or(0),
-            was_out_of_memory: after.oom_kills > before.oom_kills,
+            kills: after.oom_kills.saturating_sub(before.oom_kills),
+            excused: self.made.doors.excused(),
         }
     }
 }
@@ -194,6 +201,11 @@ impl Drop for SlotGroup {
 }
 
 impl Measured {
+    /// Whether the attempt ran out of memory. Where a guest took too much, only what befell the first process tells.
+    pub(in super::super) fn was_out_of_memory(&self, first_was_killed: bool) -> bool {
+        self.kills > self.excused || (self.kills > 0 && first_was_killed)
+    }
+
     /// Takes what the group knows better than the parent of a process does: the group counts everybody, the parent those
     /// that were waited for.
     pub(in super::super) fn improve(&self, waited: Usage) -> Usage {
@@ -210,7 +222,12 @@ impl Measured {
         Usage {
             cpu_user_ms: cpu.map_or(waited.cpu_user_ms, |(user, _)| Some(user / 1_000)),
             cpu_system_ms: cpu.map_or(waited.cpu_system_ms, |(_, system)| Some(system / 1_000)),
-            peak_memory_bytes: self.held_bytes.max(waited.peak_memory_bytes),
+            // The parent hears of one process, with memory that others were charged for: libraries, files. The group may
+            // have held files when it held most. It never held more than it counted.
+            peak_memory_bytes: match self.held_bytes {
+                Some(held) => Some(held.max(waited.peak_memory_bytes.unwrap_or(0)).min(self.peak_bytes)),
+                None => waited.peak_memory_bytes,
+            },
             read_bytes: self.read_bytes.max(waited.read_bytes),
             written_bytes: self.written_bytes.max(waited.written_bytes),
             peak_gpu_memory_bytes: waited.peak_gpu_memory_bytes,
@@ -226,6 +243,9 @@ impl Made {
             make_tree(tree, is_second)?;
             let path = tree.path.join(format!("slot-{number}.{generation}"));
             make_directory(&path)?;
+            if !is_second && has_cpuset(tree) {
+                cpu_bind::fill_first(&path);
+            }
             places.push(Tree { path, ..tree.clone() });
         }
         let place = |controller: &str| {
@@ -241,16 +261,19 @@ impl Made {
             OpenOptions::new().write(true).open(&path).map_err(|error| named(&path, "0", &error))
         };
         let join = places.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        let count_of_kills = if is_second { "memory.events" } else { "memory.oom_control" };
+        let together = is_second.then(|| place("memory").join("memory.oom.group"));
+        let kills = Kept::open(&place("memory").join(count_of_kills));
+        let doors = Arc::new(Doors { into, join, kills, together, ..Doors::default() });
         let without_cores = places.iter().take_while(|place| place.controllers != ["cpu"]).count();
-        let ends = |place: &&Tree| place.controllers.iter().any(|known| known == "pids");
+        let ends = |place: &&Tree| has_cpuset(place) || place.controllers.iter().any(|known| known == "pids");
         let without_limits = places.iter().take_while(ends).count();
         let (set, before) = (Limits::default(), Count::default());
         let made = Self {
             places,
             counters,
             tasks,
-            into,
-            join,
+            doors,
             without_cores,
             without_limits,
             set,
@@ -293,7 +316,7 @@ impl Made {
     }
 
     fn limit_memory(&self, bytes: Option<u64>) -> io::Result<()> {
-        if self.into.is_some() {
+        if self.doors.into.is_some() {
             let (most, swap) = bytes.map_or(("max".to_owned(), "max"), |bytes| (bytes.to_string(), "0"));
             // There may be no swap to speak of.
             let _ = write(&self.file("memory", "memory.swap.max"), swap);
@@ -308,7 +331,7 @@ impl Made {
     }
 
     fn limit_cpus(&self, milli: Option<u64>, cpu_limit: CpuLimit) -> io::Result<()> {
-        let is_second = self.into.is_some();
+        let is_second = self.doors.into.is_some();
         let part =
             |whole: u64, least: u64| milli.map(|milli| (milli.saturating_mul(whole) / 1_000).max(least));
         match (cpu_limit, is_second) {
@@ -348,6 +371,9 @@ impl Made {
 /// The directory of the worker, with the controllers handed down to the slots in the second form.
 fn make_tree(tree: &Tree, is_second: bool) -> io::Result<()> {
     let is_new = make_directory(&tree.path)?;
+    if is_new && !is_second && has_cpuset(tree) {
+        cpu_bind::fill_first(&tree.path);
+    }
     if is_new && is_second {
         let control = tree.path.join("cgroup.subtree_control");
         let wanted: Vec<String> =
@@ -357,6 +383,10 @@ fn make_tree(tree: &Tree, is_second: bool) -> io::Result<()> {
         let _ = write(&control, "+io");
     }
     Ok(())
+}
+
+fn has_cpuset(tree: &Tree) -> bool {
+    tree.controllers.iter().any(|controller| controller == CPUSET)
 }
 
 fn make_directory(path: &Path) -> io::Result<bool> {
@@ -387,7 +417,8 @@ mod tests {
             waited,
             "a group that counts nothing changes nothing"
         );
-        let first = Measured { cpu_us: Some(80_000), held_bytes: Some(4_000), ..Measured::default() };
+        let (held_bytes, peak_bytes) = (Some(4_000), 7_000);
+        let first = Measured { cpu_us: Some(80_000), held_bytes, peak_bytes, ..Measured::default() };
         let used = first.improve(waited);
         assert_eq!((used.cpu_user_ms, used.cpu_system_ms), (Some(60), Some(20)), "in the same proportion");
         assert_eq!((used.peak_memory_bytes, used.written_bytes), (Some(5_000), Some(512)));
@@ -397,5 +428,16 @@ mod tests {
             (used.cpu_user_ms, used.cpu_system_ms, used.peak_memory_bytes),
             (Some(10), Some(70), Some(6_000))
         );
+        let shared = Usage { peak_memory_bytes: Some(9_000), ..waited };
+        assert_eq!(second.improve(shared).peak_memory_bytes, Some(7_000), "never more than the group had");
+    }
+
+    #[test]
+    fn what_guests_took_is_not_held_against_the_attempt() {
+        let measured = |kills, excused| Measured { kills, excused, ..Measured::default() };
+        assert!(!measured(0, 0).was_out_of_memory(true));
+        assert!(measured(1, 0).was_out_of_memory(false));
+        assert!(!measured(2, 2).was_out_of_memory(false));
+        assert!(measured(2, 2).was_out_of_memory(true), "its own process was killed");
     }
 }

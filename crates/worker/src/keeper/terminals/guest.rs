@@ -1,8 +1,8 @@
 //! `exec`: one program beside those of an attempt, as the attempt's first process would find the world: its user, directory,
 //! environment, mark.
 //!
-//! Guarantees: the program ends when the attempt does or its client goes; its last output comes before its end; nothing that
-//! it left running keeps a session open.
+//! Guarantees: the program is held by the limits of the attempt and counts for it; it ends when the attempt does or its client
+//! goes; its last output comes before its end; nothing that it left running keeps a session open.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -26,12 +26,15 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::pipe2;
 
+use super::super::cgroups::{Entrance, Visit, Way};
 use super::super::launch::{self, is_program};
 use super::super::mark::Mark;
 use super::super::message::Key;
 use super::super::rusage;
 use super::super::spawn::{self, Plan};
 use super::super::table::Table;
+use super::super::view::{Seen, View};
+use super::guests::Host;
 use super::{pty, wire};
 use crate::job_user::{JobUser, hand_over};
 
@@ -64,23 +67,14 @@ pub(super) fn run(
     open: &TerminalOpen,
     stream: &UnixStream,
 ) -> Result<(), String> {
-    let leader = table.leader(key).ok_or("the job has no process here at this moment")?;
-    let failed = |error: io::Error| format!("cannot make what the program needs: {error}");
-    let (ours, theirs) = ends(open).map_err(failed)?;
-    let user = table.user(key);
-    hand_over(user.as_deref(), &theirs)?;
-    let (stopped, stop) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
-    let stopped = Arc::new(stopped);
-    let streams = [stream.try_clone().map_err(failed)?, stream.try_clone().map_err(failed)?];
-    let no_new_privileges = table.lock().no_new_privileges;
-    let stdio = [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()];
-    let pid = start(leader, open, no_new_privileges, user.as_deref(), stdio)?;
-    drop(theirs);
-    if !table.admit_guest(key, leader, pid) {
-        super::super::signals::kill(pid);
-        let _ = rusage::collect(pid.cast_signed());
-        return Err("the job has just ended".to_owned());
-    }
+    let host = table.expect_guest(key).ok_or("the job has no process here at this moment")?;
+    // From before its start: whatever the kernel kills from now on may be for what the guest takes.
+    let mut visit = host.way.as_ref().map(Way::visit);
+    let entered = enter(table, key, &host, visit.as_ref(), open, stream);
+    visit = visit.filter(|_| entered.is_ok());
+    table.unexpect_guest(key, entered.is_ok());
+    let Entered { pid, ours, stopped, stop, streams } = entered?;
+    let leader = host.leader;
     // From here on there is a session, and its end is told in it.
     let _ = wire::write(stream, &TerminalFrame::Opened);
     let [from_client, to_client] = streams;
@@ -92,7 +86,11 @@ pub(super) fn run(
         thread("terminal-out", move || pump(ours.outputs, &stopped, &to_client)),
     ];
     launch::wait_for_end(pid);
-    let reaped = table.dismiss_guest(key, pid, || rusage::collect(pid.cast_signed()));
+    let reaped = table.dismiss_guest(key, pid, || {
+        let reaped = rusage::collect(pid.cast_signed());
+        drop(visit);
+        reaped
+    });
     let job_ended = table.leader(key) != Some(leader);
     drop(stop);
     let [listening, pumping] = threads;
@@ -103,6 +101,47 @@ pub(super) fn run(
     let _ = stream.shutdown(Shutdown::Both);
     listening.map(JoinHandle::join);
     Ok(())
+}
+
+/// A guest with a process.
+struct Entered {
+    pid: u32,
+    ours: Ours,
+    /// Says that the other end was closed.
+    stopped: Arc<OwnedFd>,
+    stop: OwnedFd,
+    streams: [UnixStream; 2],
+}
+
+/// Makes the process of a guest, inside of the group of the attempt.
+fn enter(
+    table: &Table,
+    key: &Key,
+    host: &Host,
+    visit: Option<&Visit>,
+    open: &TerminalOpen,
+    stream: &UnixStream,
+) -> Result<Entered, String> {
+    let failed = |error: io::Error| format!("cannot make what the program needs: {error}");
+    let (ours, theirs) = ends(open).map_err(failed)?;
+    hand_over(host.user.as_deref(), &theirs)?;
+    let (stopped, stop) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
+    let streams = [stream.try_clone().map_err(failed)?, stream.try_clone().map_err(failed)?];
+    let place = Place {
+        leader: host.leader,
+        group: visit.map(Visit::entrance),
+        no_new_privileges: table.lock().no_new_privileges,
+        user: host.user.as_deref(),
+        seen: host.has_own_tmp.then(|| Seen::by(host.leader)).transpose().map_err(failed)?,
+    };
+    let pid = start(&place, open, [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()])?;
+    drop(theirs);
+    if !table.admit_guest(key, host.leader, pid) {
+        super::super::signals::kill(pid);
+        let _ = rusage::collect(pid.cast_signed());
+        return Err("the job has just ended".to_owned());
+    }
+    Ok(Entered { pid, ours, stopped: Arc::new(stopped), stop, streams })
 }
 
 fn thread(name: &str, serve: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
@@ -144,14 +183,20 @@ fn pipe() -> io::Result<(File, File)> {
     Ok((read.into(), write.into()))
 }
 
-/// Starts the program where the attempt's first process is now, with the environment that it was started with.
-fn start(
+/// Where a guest finds itself.
+struct Place<'a> {
+    /// The first process of the attempt.
     leader: u32,
-    open: &TerminalOpen,
+    group: Option<Entrance<'a>>,
     no_new_privileges: bool,
-    user: Option<&JobUser>,
-    stdio: [BorrowedFd<'_>; 3],
-) -> Result<u32, String> {
+    user: Option<&'a JobUser>,
+    /// Where the attempt has a `/tmp` of its own: what it sees.
+    seen: Option<Seen>,
+}
+
+/// Starts the program where the attempt's first process is now, with the environment that it was started with.
+fn start(place: &Place<'_>, open: &TerminalOpen, stdio: [BorrowedFd<'_>; 3]) -> Result<u32, String> {
+    let (leader, user) = (place.leader, place.user);
     let name = open.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
     let environment = std::fs::read(format!("/proc/{leader}/environ"))
         .map_err(|error| format!("the environment of the job cannot be read: {error}"))?;
@@ -182,10 +227,12 @@ fn start(
         directory: &text(directory.as_bytes(), "the working directory")?,
         stdio,
         mark: Mark::of_process(leader.cast_signed()),
-        group: None,
+        group: place.group,
         terminal: open.size.is_some(),
-        no_new_privileges,
+        no_new_privileges: place.no_new_privileges,
         user,
+        expendable: true,
+        view: place.seen.as_ref().map(View::Of),
     };
     spawn::spawn(&plan).map_err(|error| format!("cannot start {name:?}: {error}"))
 }
