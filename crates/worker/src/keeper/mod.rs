@@ -44,8 +44,8 @@ mod table;
 mod terminals;
 
 pub use artifact_room::artifact_directory;
-pub(crate) use cgroups::remove_recorded;
 pub use cgroups::{Choice, CpuLimit, Isolation, IsolationForm, IsolationMode, Limits, Tree, choose};
+pub(crate) use cgroups::{ContainerGroup, remove_recorded};
 pub use clock::boottime_ns;
 pub(crate) use former::end_former;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};
@@ -58,6 +58,7 @@ pub use message::{
 pub use outputs::output_directory;
 pub use result_file::result_directory;
 pub use secret_grant::SecretGrant;
+pub(crate) use signals::process_handle;
 pub use socket::{connect, connect_terminals, socket_path};
 pub use stopping::Words;
 pub(crate) use terminals::MAX_MESSAGE_BYTES as MAX_TERMINAL_MESSAGE;

@@ -10,6 +10,7 @@ mod create;
 mod input;
 mod output;
 mod signals;
+mod usage;
 mod watch;
 
 use std::ffi::OsStr;

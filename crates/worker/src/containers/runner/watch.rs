@@ -11,11 +11,12 @@ use bollard::query_parameters::{
     WaitContainerOptions,
 };
 use futures::StreamExt as _;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
 
 use super::input::{self, Input};
 use super::output::{Passed, Pieces, pump};
 use super::signals::Signals;
+use super::usage::Meter;
 use super::{Board, Order, create};
 use crate::containers::errors::{is_answer, is_shutdown, status, words};
 use crate::containers::note::Verdict;
@@ -27,6 +28,8 @@ const LAST_OUTPUT: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_secs(20);
 /// How long an engine that went away is waited for.
 const ABSENCE: Duration = Duration::from_secs(60);
+/// Between two notes on what was used.
+const NOTES: Duration = Duration::from_secs(1);
 /// Between two looks at whether it is back.
 const ROUND: Duration = Duration::from_millis(100);
 /// The exit code of what was told to stop before it began.
@@ -40,6 +43,7 @@ struct Running<'a> {
     order: &'a Order,
     passed: Passed,
     input: Input,
+    meter: Meter,
 }
 
 /// What the engine said about the end.
@@ -85,12 +89,13 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
         remove(&client, &order.name).await;
         return Verdict::Exited { code: STOPPED, out_of_memory: None };
     }
+    let meter = Meter::begin(&id);
     if let Err(error) = client.start_container(&id, None::<StartContainerOptions>).await {
         return give_up(&client, order, &error).await;
     }
     let forwarding = tokio::spawn(forward(client.clone(), id.clone(), signals));
     let input = Input::begin(stdin, taken);
-    let mut running = Running { client, order, passed: Passed::default(), input };
+    let mut running = Running { client, order, passed: Passed::default(), input, meter };
     let verdict = running.follow(&mut pieces, board).await;
     forwarding.abort();
     verdict
@@ -190,15 +195,17 @@ impl Running<'_> {
         let mut ends = Box::pin(client.wait_container(&name, None::<WaitContainerOptions>));
         let mut first = Box::pin(first_process(self.client.clone(), name.clone()));
         let (mut looked, mut drained) = (board.note.first_process.is_some(), false);
+        let mut notes = interval(NOTES);
         let end = loop {
             tokio::select! {
                 end = ends.next() => break end,
                 _ = pump(pieces, &mut self.passed), if !drained => drained = true,
                 pid = &mut first, if !looked => {
                     looked = true;
-                    board.note.first_process = pid;
-                    board.write();
+                    pid.into_iter().for_each(|pid| self.meter.tell_first_process(pid));
+                    self.take_note(board);
                 }
+                _ = notes.tick() => self.take_note(board),
             }
         };
         let waited = ended(end);
@@ -208,9 +215,19 @@ impl Running<'_> {
         waited
     }
 
+    /// What is known of the container, for whoever outlives this process.
+    fn take_note(&self, board: &mut Board) {
+        let (first, usage) = (self.meter.first_process(), self.meter.so_far());
+        if (board.note.first_process, board.note.usage) != (first, usage) {
+            (board.note.first_process, board.note.usage) = (first, usage);
+            board.write();
+        }
+    }
+
     /// What a known exit code means, once the container is gone. `None` when the engine is gone just now: then it may have been
     /// the engine that ended the container.
-    async fn conclude(&mut self, code: i32, board: &Board) -> Option<Verdict> {
+    async fn conclude(&mut self, code: i32, board: &mut Board) -> Option<Verdict> {
+        board.note.usage = self.meter.in_all().await;
         let mut out_of_memory = None;
         if code != 0 {
             let inspected = self.inspect().await.ok()?;

@@ -8,6 +8,7 @@
 //! whoever cleans up after it.
 
 mod choice;
+mod container_group;
 mod counters;
 mod files;
 mod hierarchies;
@@ -21,6 +22,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use choice::{Choice, choose};
+pub(crate) use container_group::ContainerGroup;
 pub(crate) use leftovers::{kill_recorded, record, remove_recorded};
 pub(super) use slot_group::{Entrance, Measured, SlotGroup};
 
