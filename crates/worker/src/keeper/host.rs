@@ -29,7 +29,8 @@ const FIRST_LINGER_MS: u64 = 5_000;
 pub fn run_from_arguments() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != KEEPER_ARGUMENT {
-        return containers::run_from_arguments().or_else(containers::run_removal_from_arguments);
+        let others = containers::run_from_arguments().or_else(containers::run_removal_from_arguments);
+        return others.or_else(containers::run_guest_from_arguments);
     }
     Some(match arguments.next() {
         None => fail("no data directory was given"),

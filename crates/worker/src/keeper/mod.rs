@@ -56,6 +56,7 @@ pub use message::{
     Phase, StartSpec, StopCause, StopManner, StopSpec, ToKeeper, decode_frame, encode_frame,
 };
 pub use outputs::output_directory;
+pub(crate) use process_tree::descendants;
 pub use result_file::result_directory;
 pub use secret_grant::SecretGrant;
 pub(crate) use signals::process_handle;

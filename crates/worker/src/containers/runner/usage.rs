@@ -5,17 +5,15 @@
 //!
 //! Guarantee: what is told was read from the group of this container; where that was never seen, nothing is told.
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use muster_protocol::Usage;
-use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::keeper::{ContainerGroup, process_handle};
+use crate::containers::process_end::watch_end;
+use crate::keeper::ContainerGroup;
 
 /// Between two looks for the group of a container that is being started.
 const LOOK: Duration = Duration::from_millis(3);
@@ -109,7 +107,7 @@ async fn measure(container: String, seen: Arc<Mutex<Seen>>) {
             seen.first_process
         };
         if first.is_none() {
-            first = pid.and_then(|pid| watched(pid).ok());
+            first = pid.and_then(|pid| watch_end(pid).ok());
         }
         let pause = (begun.elapsed() / PART).clamp(LEAST, MOST);
         let Some(first) = &first else {
@@ -123,13 +121,4 @@ async fn measure(container: String, seen: Arc<Mutex<Seen>>) {
             return;
         }
     }
-}
-
-/// A handle that can be read from once the process has ended.
-fn watched(pid: i32) -> io::Result<AsyncFd<OwnedFd>> {
-    let handle = process_handle(pid).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    #[expect(unsafe_code, reason = "the library asks for a promise about the descriptor")]
-    // SAFETY: the descriptor is owned by what it is given to, and stays the same as long as that lives.
-    let watched = unsafe { AsyncFd::register_with_interest(handle, tokio::io::Interest::READABLE) };
-    watched.map_err(io::Error::from)
 }

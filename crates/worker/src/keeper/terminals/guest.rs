@@ -32,7 +32,8 @@ use super::super::message::Key;
 use super::super::rusage;
 use super::super::spawn::{self, Plan};
 use super::super::table::Table;
-use super::{pty, wire};
+use super::{contained_guest, pty, wire};
+use crate::containers::carried;
 
 /// What is read at once.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -70,8 +71,13 @@ pub(super) fn run(
     let stopped = Arc::new(stopped);
     let streams = [stream.try_clone().map_err(failed)?, stream.try_clone().map_err(failed)?];
     let no_new_privileges = table.lock().no_new_privileges;
-    let pid =
-        start(leader, open, no_new_privileges, [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()])?;
+    let stdio = [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()];
+    let is_contained = table.is_contained(key);
+    let pid = if is_contained {
+        contained_guest::start(table, key, leader, open, stdio)?
+    } else {
+        start(leader, open, no_new_privileges, stdio)?
+    };
     drop(theirs);
     if !table.admit_guest(key, leader, pid) {
         super::super::signals::kill(pid);
@@ -81,8 +87,13 @@ pub(super) fn run(
     // From here on there is a session, and its end is told in it.
     let _ = wire::write(stream, &TerminalFrame::Opened);
     let [from_client, to_client] = streams;
-    let listening =
-        Listening { table: Arc::clone(table), key: key.clone(), pid, stopped: Arc::clone(&stopped) };
+    let listening = Listening {
+        table: Arc::clone(table),
+        key: key.clone(),
+        pid,
+        is_contained,
+        stopped: Arc::clone(&stopped),
+    };
     let (input, terminal) = (ours.input, ours.terminal);
     let threads = [
         thread("terminal-in", move || listening.serve(&from_client, input, terminal.as_ref())),
@@ -250,6 +261,8 @@ struct Listening {
     table: Arc<Table>,
     key: Key,
     pid: u32,
+    /// What stands for a program in a container passes signals on.
+    is_contained: bool,
     stopped: Arc<OwnedFd>,
 }
 
@@ -270,16 +283,28 @@ impl Listening {
                     }
                 }
                 TerminalFrame::Signal(number @ 1..=LAST_SIGNAL) => {
-                    self.table.signal_guest(&self.key, self.pid, i32::from(number));
+                    self.signal(i32::from(number));
                 }
                 _ => break,
             }
         }
         drop(input);
-        self.table.signal_guest(&self.key, self.pid, libc::SIGHUP);
-        if !self.has_ended_within(HANG_UP) {
-            self.table.kill_guest(&self.key, self.pid);
+        self.signal(libc::SIGHUP);
+        if self.has_ended_within(HANG_UP) {
+            return;
         }
+        if self.is_contained {
+            self.signal(libc::SIGKILL);
+            if self.has_ended_within(HANG_UP) {
+                return;
+            }
+        }
+        self.table.kill_guest(&self.key, self.pid);
+    }
+
+    fn signal(&self, number: i32) {
+        let number = if self.is_contained { carried(number) } else { number };
+        self.table.signal_guest(&self.key, self.pid, number);
     }
 
     /// Writes all of it, however slowly the program reads. One that reads no more gets no more.
