@@ -123,7 +123,9 @@ async fn make(client: &Docker, order: &Order) -> Result<String, Error> {
         }
         Err(error) if order.spec.init && words(&error).contains(NO_INIT) => {
             let mut body = create::body(order);
-            body.host_config.iter_mut().for_each(|host| host.init = None);
+            if let Some(host) = &mut body.host_config {
+                host.init = None;
+            }
             client.create_container(Some(options()), body).await
         }
         made => made,
@@ -242,7 +244,9 @@ impl Running<'_> {
                 _ = pump(pieces, &mut self.passed), if !drained => drained = true,
                 pid = &mut first, if !looked => {
                     looked = true;
-                    pid.into_iter().for_each(|pid| self.meter.tell_first_process(pid));
+                    if let Some(pid) = pid {
+                        self.meter.tell_first_process(pid);
+                    }
                     self.take_note(board);
                 }
                 _ = notes.tick() => self.take_note(board),
