@@ -204,7 +204,7 @@ impl SubmitBody {
         let inside =
             self.working_dir.as_deref().filter(|_| self.upload.as_ref().is_none_or(String::is_empty));
         check_contained(container.as_deref(), gang.is_some(), inside)?;
-        self.check_outside(container.is_some())?;
+        self.check_patterns(container.is_some())?;
         let depends_on = self.depends_on.take().unwrap_or_default();
         if depends_on.len() > limits.dependencies {
             return Err(ApiError::over_limit("depends_on", limits.dependencies, "entries"));
@@ -276,23 +276,15 @@ impl SubmitBody {
         }
     }
 
-    /// Refuses what only jobs on the host of a worker get.
-    fn check_outside(&self, contained: bool) -> Result<(), ApiError> {
-        if contained && self.artifacts.as_ref().is_some_and(|patterns| !patterns.is_empty()) {
-            let message = "the files of a container go with it, so that patterns find nothing; let the job put what is to \
-                           be kept into $MUSTER_ARTIFACTS, and leave out artifacts";
+    /// Refuses patterns where no file outlives the container.
+    fn check_patterns(&self, contained: bool) -> Result<(), ApiError> {
+        let has_copy = self.upload.as_ref().is_some_and(|upload| !upload.is_empty());
+        if contained && !has_copy && self.artifacts.as_ref().is_some_and(|patterns| !patterns.is_empty()) {
+            let message = "the files of a container go with it, so that patterns find nothing; send a directory along (upload), whose \
+                           copy stays, or let the job put what is to be kept into $MUSTER_ARTIFACTS and leave out artifacts";
             return Err(ApiError::invalid_field("artifacts", message));
         }
-        let fields = [("pty", self.pty.is_some())];
-        match fields.into_iter().find(|(_, is_given)| contained && *is_given) {
-            Some((field, _)) => {
-                let message = format!(
-                    "{field} is not supported in a container yet; leave out image, or put what the job reads into the image or a mount"
-                );
-                Err(ApiError::invalid_field(field, message))
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn spec(self, program: Program, config: &ServerConfig) -> Result<JobSpec, ApiError> {

@@ -83,9 +83,9 @@ pub(crate) fn note_of(job: &Job, default_grace: Duration, default_dir: &Path) ->
     Note { attempt: job.attempts, grace_ms, demo: is_demo(job), output, once, room, wanted, user: None }
 }
 
-/// The files of its working directory that a job wants to be kept. Those of a container go with it.
+/// The files of its working directory that a job wants to be kept. Those of a container go with it, but for the copy of an upload.
 fn wanted_files(job: &Job, default_dir: &Path) -> Option<WantedFiles> {
-    if job.artifacts.is_empty() || is_contained(job) {
+    if job.artifacts.is_empty() || (is_contained(job) && job.upload.is_none()) {
         return None;
     }
     let directory = match &job.upload {

@@ -48,6 +48,19 @@ fn a_container_finds_all_that_a_process_finds() {
         "working_dir": "src", "container": {"user": "1234", "read_only": true}});
     let command = "echo $MUSTER_INPUTS; sh run.sh; mkdir made; echo x > made/by-root; echo y >> run.sh; ls";
     assert_eq!(read(command, both), "/workspace/src\nraw\n/workspace/src\nmade\nraw.csv\nrun.sh\n");
+    let patterns = json!({"upload": upload, "working_dir": "src", "artifacts": ["*.txt", "made/**"]});
+    let command = "echo kept > a.txt; mkdir made; echo too > made/b; ln -s /etc/passwd out.txt; ln -s a.txt link.txt; echo not > c";
+    let mut body = json!({"command": command, "image": IMAGE});
+    body.as_object_mut().unwrap().extend(patterns.as_object().unwrap().clone());
+    let id = id_of(&scheduler.submit_job(&body));
+    scheduler.await_status(&id, "done", BOUND);
+    let listed = scheduler.http().get(&format!("/jobs/{id}/artifacts")).expect(200).json();
+    let artifacts = listed["artifacts"].as_array().unwrap().iter();
+    let (missing, kept): (Vec<_>, Vec<_>) = artifacts.partition(|artifact| artifact["missing"].is_string());
+    let names =
+        |artifacts: &[&Value]| artifacts.iter().map(|artifact| artifact["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(&kept), ["a.txt", "link.txt", "made/b"], "{listed}");
+    assert_eq!(names(&missing), ["out.txt"], "what leads out is not kept: {listed}");
     let rooms = worker.directory().join("rooms");
     until("nothing is left", BOUND, || fs::read_dir(&rooms).unwrap().next().is_none());
     let attempts = || fs::read_dir(worker.directory().join("attempts")).unwrap().count();

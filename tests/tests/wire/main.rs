@@ -35,6 +35,7 @@ mod gang_demo;
 mod gang_drains;
 mod gang_starts;
 mod gangs;
+mod gangs_in_containers;
 mod gangs_of_two;
 mod gpus;
 mod inputs;

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::executors::contained_worker;
-use crate::process::{Worker, eventually};
+use crate::process::{Worker, eventually, is_alive};
 use crate::scheduler::Scheduler;
 
 fn submit(scheduler: &Scheduler, command: &str, extra: &Value) -> String {
@@ -87,14 +87,34 @@ fn without_its_agent_a_keeper_that_is_killed_leaves_no_container() {
 }
 
 #[test]
+fn without_agent_keeper_and_guard_the_runner_ends_the_container() {
+    let (scheduler, engine) = (Scheduler::start(), ContainerEngine::shared());
+    let mut worker = contained_worker(&scheduler, engine, &["--workers=1"]);
+    running(&scheduler, &json!({}));
+    let (keeper, guard, runner) = (worker.keeper().unwrap(), worker.guard().unwrap(), runner(&worker));
+    kill(guard, Signal::SIGSTOP).unwrap();
+    worker.kill9();
+    kill(keeper, Signal::SIGKILL).unwrap();
+    kill(guard, Signal::SIGKILL).unwrap();
+    nothing_is_left(engine, &worker);
+    eventually("the runner has ended", || (!is_alive(runner.as_raw())).then_some(()));
+}
+
+#[test]
 fn when_all_are_killed_the_next_worker_removes_what_is_left() {
     let (scheduler, engine) = (Scheduler::start(), ContainerEngine::shared());
     let mut worker = contained_worker(&scheduler, engine, &["--workers=1"]);
     running(&scheduler, &json!({}));
-    let (keeper, guard) = (worker.keeper().unwrap(), worker.guard().unwrap());
+    let (keeper, guard, runner) = (worker.keeper().unwrap(), worker.guard().unwrap(), runner(&worker));
+    // None of them can do anything when the others are killed.
+    for pid in [guard, runner] {
+        kill(pid, Signal::SIGSTOP).unwrap();
+    }
     worker.kill9();
-    kill(guard, Signal::SIGKILL).unwrap();
-    kill(keeper, Signal::SIGKILL).unwrap();
+    for pid in [keeper, guard, runner] {
+        kill(pid, Signal::SIGKILL).unwrap();
+    }
+    assert_eq!(engine.containers_of(&data(&worker)).len(), 1, "nobody is left who could end it");
     worker.restart();
     nothing_is_left(engine, &worker);
 }

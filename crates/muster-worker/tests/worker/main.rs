@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod claiming;
+mod container_usage;
 mod containers;
 mod delegated;
 mod escaping;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use muster_tests::{Process, eventually, until};
+use muster_tests::{ContainerEngine, Process, eventually, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -118,7 +118,10 @@ impl Drop for Started {
 }
 
 fn launch(directory: &Path, port: u16, arguments: &[&str]) -> Process {
-    let mut command = muster(directory);
+    launch_by(muster(directory), directory, port, arguments)
+}
+
+fn launch_by(mut command: Command, directory: &Path, port: u16, arguments: &[&str]) -> Process {
     command.args(["up", "--json", "--port", &port.to_string()]).args(arguments).env("MUSTER_WORKERS", "2");
     // Every start has its own log, so that its own announcement is awaited.
     let starts = std::fs::read_dir(directory).unwrap().count();
@@ -141,6 +144,17 @@ impl Up {
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let directory = TempDir::with_prefix("muster-test-").unwrap();
         let process = launch(directory.path(), 0, arguments);
+        let mut up = Self { process, url: String::new(), directory };
+        up.await_ready();
+        up
+    }
+
+    /// Starts with this engine for containers.
+    pub(crate) fn start_contained(engine: &ContainerEngine) -> Self {
+        let directory = TempDir::with_prefix("muster-test-").unwrap();
+        let mut command = muster(directory.path());
+        command.env("DOCKER_HOST", format!("unix://{}", engine.socket().display()));
+        let process = launch_by(command, directory.path(), 0, &[]);
         let mut up = Self { process, url: String::new(), directory };
         up.await_ready();
         up

@@ -4,6 +4,7 @@
 mod control;
 mod embedded;
 mod entering;
+mod entering_containers;
 mod examples;
 mod gangs;
 mod harness;

@@ -61,6 +61,9 @@ pub struct Reach {
     pub socket: String,
     /// The version of the API that both sides know.
     pub api: (usize, usize),
+    /// It speaks the words of Docker, and does some things in another way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_podman: bool,
 }
 
 impl Reach {
@@ -155,10 +158,11 @@ async fn ask(socket: &Path) -> Result<Engine, String> {
     let components = version.components.unwrap_or_default();
     let is_podman = components.iter().any(|part| part.name.to_lowercase().contains("podman"));
     Ok(Engine {
-        reach: Reach { socket: text, api: (spoken.major_version, spoken.minor_version) },
+        reach: Reach { socket: text, api: (spoken.major_version, spoken.minor_version), is_podman },
         name: if is_podman { "podman" } else { "docker" }.to_owned(),
         version: version.version.unwrap_or_default(),
-        has_init: info.init_binary.is_some_and(|binary| !binary.is_empty()),
+        // Podman does not say; the runner does without where there is none.
+        has_init: is_podman || info.init_binary.is_some_and(|binary| !binary.is_empty()),
     })
 }
 

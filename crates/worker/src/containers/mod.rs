@@ -9,21 +9,30 @@
 
 mod engine;
 mod errors;
+mod guest;
 mod labels;
 mod mounts;
 mod note;
+mod own_terminal;
 mod plan;
+mod process_end;
 mod pull;
+mod raw_stream;
 mod removal;
 mod runner;
+mod signals;
 mod spec;
 
 pub use engine::Reach;
 pub use engine::{ContainerMode, ContainerSettings};
 pub(crate) use engine::{Engine, find};
+pub(crate) use guest::{
+    GUEST_ARGUMENT, GUEST_ORDER, GuestOrder, carried, run_from_arguments as run_guest_from_arguments,
+};
 pub(crate) use labels::container_name;
 pub use mounts::AllowedMount;
 pub(crate) use note::{Note, Verdict};
+pub(crate) use own_terminal::pass_everything;
 pub(crate) use plan::{Planned, Surroundings, plan};
 pub(crate) use pull::{Prospect, Pulls, Wanted};
 pub(crate) use removal::{

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn engine() -> Engine {
-        let reach = Reach { socket: "/s".into(), api: (1, 41) };
+        let reach = Reach { socket: "/s".into(), api: (1, 41), is_podman: false };
         Engine { reach, name: "docker".into(), version: "1".into(), has_init: true }
     }
 

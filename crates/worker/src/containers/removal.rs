@@ -55,7 +55,7 @@ pub(crate) fn is_in_use(directory: &Path) -> bool {
     directory.join(IN_USE).exists()
 }
 
-fn reach(directory: &Path) -> Option<Reach> {
+pub(super) fn reach(directory: &Path) -> Option<Reach> {
     serde_json::from_slice(&fs::read(directory.join(IN_USE)).ok()?).ok()
 }
 
@@ -175,7 +175,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         assert!(!is_in_use(root.path()));
         assert!(remove_all_here(root.path()).await);
-        let reach = Reach { socket: "/no/such/socket".into(), api: (1, 41) };
+        let reach = Reach { socket: "/no/such/socket".into(), api: (1, 41), is_podman: false };
         mark_in_use(root.path(), &reach).unwrap();
         mark_in_use(root.path(), &reach).unwrap();
         assert!(is_in_use(root.path()));

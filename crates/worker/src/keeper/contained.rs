@@ -22,7 +22,7 @@ use crate::attempt_files;
 use crate::attempt_room::AttemptRoom;
 use crate::containers::{
     ContainerSpec, FileMount, Note, Order, RUNNER_ARGUMENT, Verdict, container_name, end_first_process,
-    mark_in_use, remove_in_process,
+    mark_in_use, pass_everything, remove_in_process,
 };
 use crate::{environment, results};
 
@@ -30,6 +30,8 @@ use crate::{environment, results};
 const INSIDE: &str = "/run/muster";
 /// Where a container puts the files that are kept.
 const ARTIFACTS_INSIDE: &str = "/output";
+/// Where launchers look for a hostfile that nobody names to them.
+const HOSTFILE_INSIDE: &str = "/job/hostfile";
 /// Names of files in the folder that both see.
 const DONE: &str = "done";
 const CHECKPOINT_OUT: &str = "checkpoint-out";
@@ -90,7 +92,9 @@ pub(super) fn spawn(
         env: env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
         files,
         stdin: spec.stdin.clone(),
+        terminal: around.terminal.is_some(),
     };
+    around.terminal.map_or(Ok(()), pass_everything).map_err(|error| failed("its terminal", &error))?;
     let memory = in_memory(&order).map_err(|error| failed("its order", &error))?;
     let text = |text: String| CString::new(text).map_err(|error| failed("its order", &error));
     let variables = [
@@ -196,6 +200,7 @@ fn environment(
     if let Some(file) = around.hostfile {
         set(hostfile::VARIABLE, mount(&file.path().to_string_lossy(), "/hostfile", true));
     }
+    let hostfile = around.hostfile.map(|file| file.path().to_string_lossy().into_owned());
     for (number, (name, value)) in around.secrets.iter().enumerate() {
         let text = std::str::from_utf8(value.bytes());
         let text = text.map_err(|_| format!("the secret of {name} is no text; ask for it as a file"))?;
@@ -208,6 +213,9 @@ fn environment(
     }
     let source = around.artifacts.to_string_lossy().into_owned();
     files.push(FileMount { source, target: ARTIFACTS_INSIDE.to_owned(), read_only: false });
+    if let Some(source) = hostfile {
+        files.push(FileMount { source, target: HOSTFILE_INSIDE.to_owned(), read_only: true });
+    }
     Ok(env)
 }
 

@@ -31,6 +31,7 @@ pub fn run_from_arguments() -> Option<ExitCode> {
     if arguments.next()? != KEEPER_ARGUMENT {
         return containers::run_from_arguments()
             .or_else(containers::run_removal_from_arguments)
+            .or_else(containers::run_guest_from_arguments)
             .or_else(user_namespace::run_from_arguments);
     }
     Some(match arguments.next() {

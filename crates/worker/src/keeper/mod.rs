@@ -48,10 +48,10 @@ mod user_namespace;
 mod view;
 
 pub use artifact_room::artifact_directory;
-pub(crate) use cgroups::remove_recorded;
 pub use cgroups::{
     Choice, CpuLimit, Isolation, IsolationForm, IsolationMode, Limits, Tree, bind_cpus, choose,
 };
+pub(crate) use cgroups::{ContainerGroup, remove_recorded};
 pub use clock::boottime_ns;
 pub(crate) use former::end_former;
 pub use host::{KEEPER_ARGUMENT, run_from_arguments};
@@ -64,8 +64,10 @@ pub use message::{
 pub use outputs::output_directory;
 pub use private_tmp::PrivateTmp;
 pub(crate) use private_tmp::{choose as choose_private_tmp, remove_leftovers as remove_private_tmp};
+pub(crate) use process_tree::descendants;
 pub use result_file::result_directory;
 pub use secret_grant::SecretGrant;
+pub(crate) use signals::process_handle;
 pub use socket::{connect, connect_terminals, socket_path};
 pub use stopping::Words;
 pub(crate) use terminals::MAX_MESSAGE_BYTES as MAX_TERMINAL_MESSAGE;

@@ -10,7 +10,7 @@ use super::signals::ProcessHandle;
 
 /// One process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process {
+pub(crate) struct Process {
     pub(super) pid: i32,
     parent: i32,
     pub(super) group: i32,
@@ -25,6 +25,11 @@ pub(super) struct Process {
 #[derive(Debug, Default)]
 pub(super) struct ProcessTree {
     processes: Vec<Process>,
+}
+
+/// Everything alive that a process has started.
+pub(crate) fn descendants(ancestor: i32) -> Vec<Process> {
+    ProcessTree::read().descendants(ancestor)
 }
 
 impl ProcessTree {
@@ -105,7 +110,7 @@ impl Process {
         caught(&status) & 1_u64.checked_shl(signal.unsigned_abs().wrapping_sub(1)).unwrap_or(0) != 0
     }
 
-    pub(super) fn signal(self, signal: i32) {
+    pub(crate) fn signal(self, signal: i32) {
         let handle = ProcessHandle::open(self.pid);
         // Only what is looked at after the handle was taken is true of what the handle holds.
         if Self::read(self.pid).is_some_and(|now| now.born == self.born) {

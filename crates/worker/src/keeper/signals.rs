@@ -137,6 +137,17 @@ pub(super) fn to_process(pid: i32, signal: i32) {
     let _ = unsafe { libc::kill(pid, signal) };
 }
 
+/// Holds on to whatever process has this number now; can be read from once that has ended.
+pub(crate) fn process_handle(pid: i32) -> Option<OwnedFd> {
+    #[expect(unsafe_code, reason = "the safe wrappers do not offer process handles")]
+    // SAFETY: the call takes two integers; what it returns is a descriptor of ours or an error.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0);
+    #[expect(unsafe_code, reason = "the descriptor comes from a raw call")]
+    // SAFETY: the call has just returned it, and nobody else has it.
+    fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// A process whose number may be given to another once it has ended; the handle is not.
 #[derive(Debug)]
 pub(super) struct ProcessHandle(Option<OwnedFd>);
@@ -144,13 +155,7 @@ pub(super) struct ProcessHandle(Option<OwnedFd>);
 impl ProcessHandle {
     /// Holds on to whatever process has this number now; where the system knows no handles, to nothing.
     pub(super) fn open(pid: i32) -> Self {
-        #[expect(unsafe_code, reason = "the safe wrappers do not offer process handles")]
-        // SAFETY: the call takes two integers; what it returns is a descriptor of ours or an error.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0);
-        #[expect(unsafe_code, reason = "the descriptor comes from a raw call")]
-        // SAFETY: the call has just returned it, and nobody else has it.
-        Self(fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+        Self(process_handle(pid))
     }
 
     /// Waits until the process has ended, but no longer than this. Without a handle the time must do.

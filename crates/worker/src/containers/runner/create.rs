@@ -16,6 +16,8 @@ const SIGNAL_THE_GROUP: &str = "TINI_KILL_PROCESS_GROUP=1";
 /// Keeps the bytes of output as they are, unlike the engine's usual driver, and is bounded. It is read again only when the
 /// engine was gone for a while.
 const LOG_DRIVER: &str = "local";
+/// The only one of Podman that is read again and needs no service of the system.
+const PODMAN_LOG_DRIVER: &str = "k8s-file";
 const LOG_OPTIONS: [(&str, &str); 3] = [("max-size", "64m"), ("max-file", "2"), ("compress", "false")];
 
 /// The container that the engine is to make.
@@ -25,6 +27,7 @@ pub(super) fn body(order: &Order) -> ContainerCreateBody {
     if spec.init && !spec.leader_only {
         env.push(SIGNAL_THE_GROUP.to_owned());
     }
+    let has_input = (order.stdin.is_some() || order.terminal).then_some(true);
     ContainerCreateBody {
         image: Some(spec.image_id.clone().unwrap_or_else(|| spec.image.clone())),
         cmd: Some(order.command.clone()),
@@ -38,10 +41,11 @@ pub(super) fn body(order: &Order) -> ContainerCreateBody {
         labels: Some(labels::labels(&order.directory, &order.key, &order.env)),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
-        attach_stdin: order.stdin.is_some().then_some(true),
-        open_stdin: order.stdin.is_some().then_some(true),
+        tty: order.terminal.then_some(true),
+        attach_stdin: has_input,
+        open_stdin: has_input,
         // It ends when all of the file was passed on.
-        stdin_once: order.stdin.is_some().then_some(true),
+        stdin_once: has_input,
         host_config: Some(host(order)),
         ..ContainerCreateBody::default()
     }
@@ -72,8 +76,8 @@ fn host(order: &Order) -> HostConfig {
         ulimits: (!limits.is_empty()).then_some(limits),
         device_requests: (!spec.gpus.is_empty()).then(|| vec![gpus(&spec.gpus)]),
         log_config: Some(HostConfigLogConfig {
-            typ: Some(LOG_DRIVER.to_owned()),
-            config: Some(HashMap::from(options)),
+            typ: Some(if spec.reach.is_podman { PODMAN_LOG_DRIVER } else { LOG_DRIVER }.to_owned()),
+            config: (!spec.reach.is_podman).then(|| HashMap::from(options)),
         }),
         ..HostConfig::default()
     }

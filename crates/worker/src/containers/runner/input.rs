@@ -1,6 +1,6 @@
-//! The standard input of a container: a file that is passed on to it.
+//! The standard input of a container: a file, or what is typed into a terminal, passed on to it.
 //!
-//! Guarantee: the container reads the bytes of the file in their order and then its end; if the engine goes away before all of them
+//! Guarantee: the container reads the bytes of a file in their order and then its end; if the engine goes away before all of them
 //! were passed on, the container does not go on without the rest.
 
 use std::fs::File;
@@ -10,14 +10,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::task::JoinHandle;
+
+use crate::containers::own_terminal::OwnTerminal;
 
 /// Where the engine takes what the container reads.
 type Into = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// A file on its way.
-#[derive(Debug)]
+/// Where it comes from and where it goes.
+enum Source {
+    File(Option<File>, Into),
+    Terminal(Arc<OwnTerminal>, OwnedWriteHalf),
+}
+
+/// What is on its way.
 pub(super) struct Input {
+    waiting: Option<Source>,
     task: Option<JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
 }
@@ -32,19 +41,33 @@ pub(super) fn open(path: Option<&str>) -> io::Result<Option<File>> {
 }
 
 impl Input {
-    /// Begins to pass a file on.
-    pub(super) fn begin(file: Option<File>, into: Into) -> Self {
+    /// A file that is passed on from the start of the container on.
+    pub(super) fn waiting(file: Option<File>, into: Into) -> Self {
         let is_over = Arc::new(AtomicBool::new(file.is_none()));
-        let noted = Arc::clone(&is_over);
-        let task = file.map(|file| {
-            tokio::spawn(async move {
+        Self { waiting: Some(Source::File(file, into)), task: None, is_over }
+    }
+
+    /// What is typed into a terminal. It is never over.
+    pub(super) fn typed(terminal: Arc<OwnTerminal>, into: OwnedWriteHalf) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        Self { waiting: Some(Source::Terminal(terminal, into)), task: None, is_over }
+    }
+
+    /// The container was started.
+    pub(super) fn begin(&mut self) {
+        let noted = Arc::clone(&self.is_over);
+        self.task = match self.waiting.take() {
+            Some(Source::File(Some(file), into)) => Some(tokio::spawn(async move {
                 // What a program that has ended does not read, or an engine that is gone, shows in its end.
                 if pass(file, into).await.is_ok() {
                     noted.store(true, Ordering::Relaxed);
                 }
-            })
-        });
-        Self { task, is_over }
+            })),
+            Some(Source::Terminal(terminal, into)) => {
+                Some(tokio::spawn(async move { terminal.pass_on(into).await }))
+            }
+            Some(Source::File(None, _)) | None => None,
+        };
     }
 
     /// Whether all of it was passed on.

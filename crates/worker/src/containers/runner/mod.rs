@@ -6,10 +6,12 @@
 //! Guarantees: output is passed on byte for byte, both streams apart; the note on the end is written when the container is
 //! removed, or cannot be; a runner that is killed leaves its container to the keeper, which knows its name.
 
+mod attach;
 mod create;
 mod input;
+mod keeper_watch;
 mod output;
-mod signals;
+mod usage;
 mod watch;
 
 use std::ffi::OsStr;
@@ -20,7 +22,9 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
+use self::keeper_watch::KeeperWatch;
 use super::note::{Note, Verdict};
+use super::signals::Signals;
 use super::spec::{ContainerSpec, FileMount};
 use crate::keeper::Key;
 
@@ -43,6 +47,9 @@ pub(crate) struct Order {
     /// The file that it reads as its standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stdin: Option<String>,
+    /// It runs in a terminal, that of the runner's standard output.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) terminal: bool,
 }
 
 /// Runs a container if this process was started for that, and `None` otherwise. Call it first in `main`, before any thread
@@ -67,8 +74,16 @@ fn start() -> std::io::Result<ExitCode> {
     let mut board = Board { memory, note: Note::default() };
     let verdict = runtime.block_on(async {
         // Before anything else: what arrives from here on is for the container.
-        let signals = signals::Signals::listen()?;
-        std::io::Result::Ok(watch::run(&order, signals, &mut board).await)
+        let signals = Signals::listen()?;
+        let keeper = KeeperWatch::begin()?;
+        let ended = tokio::select! {
+            verdict = watch::run(&order, signals, &mut board) => Some(verdict),
+            () = keeper.gone() => None,
+        };
+        std::io::Result::Ok(match ended {
+            Some(verdict) => verdict,
+            None => watch::abandon(&order, &board.note).await,
+        })
     })?;
     let code = exit_code(&verdict);
     board.note.verdict = Some(verdict);

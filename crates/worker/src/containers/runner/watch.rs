@@ -1,24 +1,29 @@
 //! The life of one container: made, started, followed, removed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerStateStatusEnum, ContainerWaitResponse};
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
-    KillContainerOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-    WaitContainerOptions,
+    CreateContainerOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions, WaitContainerOptions,
 };
 use futures::StreamExt as _;
-use tokio::time::{Instant, sleep, timeout};
+use nix::libc;
+use tokio::time::{Instant, interval, sleep, timeout};
 
+use super::attach::{attach, resize};
 use super::input::{self, Input};
 use super::output::{Passed, Pieces, pump};
-use super::signals::Signals;
+use super::usage::Meter;
 use super::{Board, Order, create};
 use crate::containers::errors::{is_answer, is_shutdown, status, words};
-use crate::containers::note::Verdict;
+use crate::containers::note::{Note, Verdict};
+use crate::containers::own_terminal::OwnTerminal;
+use crate::containers::removal::end_first_process;
+use crate::containers::signals::Signals;
 use crate::keeper::OutOfMemory;
 
 /// How long the rest of the output may take once the container has ended.
@@ -27,6 +32,14 @@ const LAST_OUTPUT: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_secs(20);
 /// How long an engine that went away is waited for.
 const ABSENCE: Duration = Duration::from_secs(60);
+/// What Podman says of a name, with a status that means anything.
+const NAME_TAKEN: &str = "is already in use";
+/// What Podman says where it has no init; the container does without.
+const NO_INIT: &str = "container-init binary not found";
+/// How long a container may still come that was asked for before the keeper was gone.
+const MAKING: Duration = Duration::from_secs(5);
+/// Between two notes on what was used.
+const NOTES: Duration = Duration::from_secs(1);
 /// Between two looks at whether it is back.
 const ROUND: Duration = Duration::from_millis(100);
 /// The exit code of what was told to stop before it began.
@@ -40,6 +53,7 @@ struct Running<'a> {
     order: &'a Order,
     passed: Passed,
     input: Input,
+    meter: Meter,
 }
 
 /// What the engine said about the end.
@@ -58,6 +72,10 @@ enum Found {
 
 /// Runs the container of an attempt and says how it ended. It is removed, unless the engine is gone.
 pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) -> Verdict {
+    let terminal = match order.terminal.then(OwnTerminal::take).transpose() {
+        Ok(terminal) => terminal.map(Arc::new),
+        Err(error) => return Verdict::NotStarted(format!("cannot make a terminal for the job: {error}")),
+    };
     let client = match order.spec.reach.client() {
         Ok(client) => client,
         Err(reason) => return Verdict::Vanished(reason),
@@ -75,22 +93,21 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
             return Verdict::Vanished(format!("the standard input of the job cannot be read: {error}"));
         }
     };
-    let options = AttachContainerOptionsBuilder::new().stdout(true).stderr(true).stream(true);
-    let options = options.stdin(stdin.is_some()).build();
-    let (mut pieces, taken) = match client.attach_container(&id, Some(options)).await {
-        Ok(attached) => (attached.output, attached.input),
+    let (mut pieces, mut input) = match attach(&client, order, &id, stdin, terminal.as_ref()).await {
+        Ok(attached) => (attached.pieces, attached.input),
         Err(error) => return give_up(&client, order, &error).await,
     };
     if signals.end_is_asked_for() {
         remove(&client, &order.name).await;
         return Verdict::Exited { code: STOPPED, out_of_memory: None };
     }
+    let meter = Meter::begin(&id);
     if let Err(error) = client.start_container(&id, None::<StartContainerOptions>).await {
         return give_up(&client, order, &error).await;
     }
-    let forwarding = tokio::spawn(forward(client.clone(), id.clone(), signals));
-    let input = Input::begin(stdin, taken);
-    let mut running = Running { client, order, passed: Passed::default(), input };
+    input.begin();
+    let forwarding = tokio::spawn(forward(client.clone(), id.clone(), signals, terminal));
+    let mut running = Running { client, order, passed: Passed::default(), input, meter };
     let verdict = running.follow(&mut pieces, board).await;
     forwarding.abort();
     verdict
@@ -100,9 +117,16 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
 async fn make(client: &Docker, order: &Order) -> Result<String, Error> {
     let options = || CreateContainerOptionsBuilder::new().name(&order.name).build();
     let made = match client.create_container(Some(options()), create::body(order)).await {
-        Err(error) if status(&error) == Some(409) => {
+        Err(error) if status(&error) == Some(409) || words(&error).contains(NAME_TAKEN) => {
             remove(client, &order.name).await;
             client.create_container(Some(options()), create::body(order)).await
+        }
+        Err(error) if order.spec.init && words(&error).contains(NO_INIT) => {
+            let mut body = create::body(order);
+            if let Some(host) = &mut body.host_config {
+                host.init = None;
+            }
+            client.create_container(Some(options()), body).await
         }
         made => made,
     };
@@ -141,10 +165,34 @@ async fn remove(client: &Docker, name: &str) -> bool {
     }
 }
 
-/// Passes signals on, in their order. A container that has ended takes none.
-async fn forward(client: Docker, id: String, mut signals: Signals) {
+/// The keeper is gone: nobody looks after the job any more. Ends the container, also one that was just being made.
+pub(super) async fn abandon(order: &Order, note: &Note) -> Verdict {
+    end_first_process(note);
+    let said = "the keeper was killed";
+    let Ok(client) = order.spec.reach.client() else { return Verdict::Vanished(said.into()) };
+    let since = Instant::now();
     loop {
-        let options = KillContainerOptionsBuilder::new().signal(&signals.next().await.to_string()).build();
+        let is_gone = remove(&client, &order.name).await;
+        let may_come = note.container.is_none() && since.elapsed() < MAKING;
+        if (is_gone && !may_come) || since.elapsed() > ABSENCE {
+            return Verdict::Vanished(said.into());
+        }
+        sleep(ROUND).await;
+    }
+}
+
+/// Passes signals on, in their order. A container that has ended takes none.
+async fn forward(client: Docker, id: String, mut signals: Signals, terminal: Option<Arc<OwnTerminal>>) {
+    if let Some(terminal) = &terminal {
+        resize(&client, &id, terminal).await;
+    }
+    loop {
+        let number = signals.next().await;
+        if let (libc::SIGWINCH, Some(terminal)) = (number, &terminal) {
+            resize(&client, &id, terminal).await;
+            continue;
+        }
+        let options = KillContainerOptionsBuilder::new().signal(&number.to_string()).build();
         let _ = timeout(REQUEST, client.kill_container(&id, Some(options))).await;
     }
 }
@@ -164,9 +212,8 @@ impl Running<'_> {
             match self.await_engine().await {
                 Found::Running if !had_read => {
                     remove(&self.client, &self.order.name).await;
-                    return Verdict::Vanished(
-                        "the container engine went away while the job read its input".into(),
-                    );
+                    let what = if self.order.terminal { "was in a terminal" } else { "read its input" };
+                    return Verdict::Vanished(format!("the container engine went away while the job {what}"));
                 }
                 Found::Running => {
                     *pieces = self.all_output(true);
@@ -190,15 +237,19 @@ impl Running<'_> {
         let mut ends = Box::pin(client.wait_container(&name, None::<WaitContainerOptions>));
         let mut first = Box::pin(first_process(self.client.clone(), name.clone()));
         let (mut looked, mut drained) = (board.note.first_process.is_some(), false);
+        let mut notes = interval(NOTES);
         let end = loop {
             tokio::select! {
                 end = ends.next() => break end,
                 _ = pump(pieces, &mut self.passed), if !drained => drained = true,
                 pid = &mut first, if !looked => {
                     looked = true;
-                    board.note.first_process = pid;
-                    board.write();
+                    if let Some(pid) = pid {
+                        self.meter.tell_first_process(pid);
+                    }
+                    self.take_note(board);
                 }
+                _ = notes.tick() => self.take_note(board),
             }
         };
         let waited = ended(end);
@@ -208,9 +259,19 @@ impl Running<'_> {
         waited
     }
 
+    /// What is known of the container, for whoever outlives this process.
+    fn take_note(&self, board: &mut Board) {
+        let (first, usage) = (self.meter.first_process(), self.meter.so_far());
+        if (board.note.first_process, board.note.usage) != (first, usage) {
+            (board.note.first_process, board.note.usage) = (first, usage);
+            board.write();
+        }
+    }
+
     /// What a known exit code means, once the container is gone. `None` when the engine is gone just now: then it may have been
     /// the engine that ended the container.
-    async fn conclude(&mut self, code: i32, board: &Board) -> Option<Verdict> {
+    async fn conclude(&mut self, code: i32, board: &mut Board) -> Option<Verdict> {
+        board.note.usage = self.meter.in_all().await;
         let mut out_of_memory = None;
         if code != 0 {
             let inspected = self.inspect().await.ok()?;
@@ -264,7 +325,9 @@ impl Running<'_> {
             return Found::Running;
         }
         let info = timeout(REQUEST, self.client.info()).await;
-        let keeps_alive = matches!(info, Ok(Ok(info)) if info.live_restore_enabled == Some(true));
+        // The containers of Podman are nobody's children.
+        let keeps_alive = self.order.spec.reach.is_podman
+            || matches!(info, Ok(Ok(info)) if info.live_restore_enabled == Some(true));
         let code = state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(KILLED);
         if keeps_alive {
             return Found::Ended(code);

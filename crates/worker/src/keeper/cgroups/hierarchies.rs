@@ -37,6 +37,26 @@ impl Hierarchies {
         Ok(Self::parse(&mounts, &own))
     }
 
+    /// The uppermost groups that can be seen, whoever is in them.
+    pub(super) fn tops() -> io::Result<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+        let mut found = Self::default();
+        for mount in mounts.lines().filter_map(Mount::parse) {
+            let path = PathBuf::from(mount.point);
+            if mount.unified {
+                found.unified.get_or_insert(OwnGroup { path, is_top: true });
+            } else {
+                found.separate.push((mount.options, path));
+            }
+        }
+        Ok(found)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_top(path: &Path) -> Self {
+        Self { unified: Some(OwnGroup { path: path.to_owned(), is_top: true }), separate: Vec::new() }
+    }
+
     fn parse(mounts: &str, own: &str) -> Self {
         let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
         let mut found = Self::default();

@@ -8,6 +8,7 @@
 //! whoever cleans up after it.
 
 mod choice;
+mod container_group;
 mod counters;
 mod cpu_bind;
 mod cpu_plan;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::private_tmp::PrivateTmp;
 
 pub use choice::{Choice, choose};
+pub(crate) use container_group::ContainerGroup;
 pub use cpu_bind::bind_cpus;
 pub(super) use cpu_bind::{CpuBook, CpuLease};
 pub(super) use doors::{Entrance, Visit, Way};

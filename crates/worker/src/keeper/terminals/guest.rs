@@ -35,7 +35,8 @@ use super::super::spawn::{self, Plan};
 use super::super::table::Table;
 use super::super::view::{Seen, View};
 use super::guests::Host;
-use super::{pty, wire};
+use super::{contained_guest, pty, wire};
+use crate::containers::carried;
 use crate::job_user::{JobUser, hand_over};
 
 /// What is read at once.
@@ -69,7 +70,8 @@ pub(super) fn run(
 ) -> Result<(), String> {
     let host = table.expect_guest(key).ok_or("the job has no process here at this moment")?;
     // From before its start: whatever the kernel kills from now on may be for what the guest takes.
-    let mut visit = host.way.as_ref().map(Way::visit);
+    let is_contained = host.is_contained;
+    let mut visit = host.way.as_ref().filter(|_| !is_contained).map(Way::visit);
     let entered = enter(table, key, &host, visit.as_ref(), open, stream);
     visit = visit.filter(|_| entered.is_ok());
     table.unexpect_guest(key, entered.is_ok());
@@ -78,8 +80,13 @@ pub(super) fn run(
     // From here on there is a session, and its end is told in it.
     let _ = wire::write(stream, &TerminalFrame::Opened);
     let [from_client, to_client] = streams;
-    let listening =
-        Listening { table: Arc::clone(table), key: key.clone(), pid, stopped: Arc::clone(&stopped) };
+    let listening = Listening {
+        table: Arc::clone(table),
+        key: key.clone(),
+        pid,
+        is_contained,
+        stopped: Arc::clone(&stopped),
+    };
     let (input, terminal) = (ours.input, ours.terminal);
     let threads = [
         thread("terminal-in", move || listening.serve(&from_client, input, terminal.as_ref())),
@@ -124,7 +131,9 @@ fn enter(
 ) -> Result<Entered, String> {
     let failed = |error: io::Error| format!("cannot make what the program needs: {error}");
     let (ours, theirs) = ends(open).map_err(failed)?;
-    hand_over(host.user.as_deref(), &theirs)?;
+    if !host.is_contained {
+        hand_over(host.user.as_deref(), &theirs)?;
+    }
     let (stopped, stop) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(errno.into()))?;
     let streams = [stream.try_clone().map_err(failed)?, stream.try_clone().map_err(failed)?];
     let place = Place {
@@ -134,7 +143,12 @@ fn enter(
         user: host.user.as_deref(),
         seen: host.has_own_tmp.then(|| Seen::by(host.leader)).transpose().map_err(failed)?,
     };
-    let pid = start(&place, open, [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()])?;
+    let stdio = [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()];
+    let pid = if host.is_contained {
+        contained_guest::start(table, key, host.leader, open, stdio)?
+    } else {
+        start(&place, open, stdio)?
+    };
     drop(theirs);
     if !table.admit_guest(key, host.leader, pid) {
         super::super::signals::kill(pid);
@@ -303,6 +317,8 @@ struct Listening {
     table: Arc<Table>,
     key: Key,
     pid: u32,
+    /// What stands for a program in a container passes signals on.
+    is_contained: bool,
     stopped: Arc<OwnedFd>,
 }
 
@@ -323,16 +339,28 @@ impl Listening {
                     }
                 }
                 TerminalFrame::Signal(number @ 1..=LAST_SIGNAL) => {
-                    self.table.signal_guest(&self.key, self.pid, i32::from(number));
+                    self.signal(i32::from(number));
                 }
                 _ => break,
             }
         }
         drop(input);
-        self.table.signal_guest(&self.key, self.pid, libc::SIGHUP);
-        if !self.has_ended_within(HANG_UP) {
-            self.table.kill_guest(&self.key, self.pid);
+        self.signal(libc::SIGHUP);
+        if self.has_ended_within(HANG_UP) {
+            return;
         }
+        if self.is_contained {
+            self.signal(libc::SIGKILL);
+            if self.has_ended_within(HANG_UP) {
+                return;
+            }
+        }
+        self.table.kill_guest(&self.key, self.pid);
+    }
+
+    fn signal(&self, number: i32) {
+        let number = if self.is_contained { carried(number) } else { number };
+        self.table.signal_guest(&self.key, self.pid, number);
     }
 
     /// Writes all of it, however slowly the program reads. One that reads no more gets no more.

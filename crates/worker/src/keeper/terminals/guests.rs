@@ -44,6 +44,8 @@ pub(super) struct Host {
     /// How that went into its group, where attempts have groups.
     pub(super) way: Option<Way>,
     pub(super) has_own_tmp: bool,
+    /// It stands for a container.
+    pub(super) is_contained: bool,
     /// The user that the attempt runs as, where that is not the keeper's.
     pub(super) user: Option<Box<JobUser>>,
 }
@@ -85,18 +87,18 @@ impl Table {
         }
     }
 
-    /// Whether the attempt runs in a container.
-    pub(super) fn is_contained(&self, key: &Key) -> bool {
-        self.lock().jobs.get(key).is_some_and(|entry| entry.is_contained)
-    }
-
     /// Announces a guest whose process is about to be made; nobody when the attempt has no process.
     pub(super) fn expect_guest(&self, key: &Key) -> Option<Host> {
         let mut state = self.lock();
         let entry = state.jobs.get(key)?;
         let Life::Running { pid: leader, .. } = entry.life else { return None };
-        let host =
-            Host { leader, way: entry.way.clone(), has_own_tmp: entry.has_own_tmp, user: entry.user.clone() };
+        let host = Host {
+            leader,
+            is_contained: entry.is_contained,
+            way: entry.way.clone(),
+            has_own_tmp: entry.has_own_tmp,
+            user: entry.user.clone(),
+        };
         state.guests.change(key, |party| party.expected += 1);
         self.guest_count.0.fetch_add(1, Ordering::Relaxed);
         Some(host)

@@ -1,6 +1,6 @@
-//! The signals that a runner takes for its container.
+//! The signals that a process takes for what runs in a container.
 //!
-//! Guarantee: every signal that a job can be told to stop by is caught from the first moment on, so that none ends the runner
+//! Guarantee: every signal that a job can be told to stop by is caught from the first moment on, so that none ends the process
 //! instead of the job.
 
 use std::io;
