@@ -111,8 +111,11 @@ fn questions(id: &str) -> Vec<(String, Option<&'static str>)> {
     ]
 }
 
+/// What was asked, the status, the headers that tell of the output, and the body.
+type Answered = (String, u16, Vec<(&'static str, Option<String>)>, String);
+
 /// Answers with all that is said of the output in their heads.
-fn answers(http: Http, id: &str) -> Vec<(String, u16, Vec<(&'static str, Option<String>)>, String)> {
+fn answers(http: Http, id: &str) -> Vec<Answered> {
     let ask = |(target, range): (String, Option<&str>)| {
         let request = http.request("GET", &target);
         let request = match range {

@@ -80,14 +80,18 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("submitted", moment(job.created_at, now, screen.zone));
     add("started", job.started_at.map(|at| moment(at, now, screen.zone)).unwrap_or_default());
     add("ended", job.done_at.map(|at| ended(job, at, now, screen.zone)).unwrap_or_default());
-    used(job).into_iter().for_each(|line| add("used", line));
-    for (key, value) in outputs(job) {
-        add("output", format!("{key}={value}"));
-    }
-    for warning in &job.warnings {
-        add("warning", printable(warning));
+    for (label, value) in afterwards(job) {
+        add(label, value);
     }
     lines.join("\n")
+}
+
+/// What it used, what it handed on, and what else is to be said.
+fn afterwards(job: &Job) -> Vec<(&'static str, String)> {
+    let used = used(job).into_iter().map(|line| ("used", line));
+    let outputs = outputs(job).into_iter().map(|(key, value)| ("output", format!("{key}={value}")));
+    let warnings = job.warnings.iter().map(|warning| ("warning", printable(warning)));
+    used.chain(outputs).chain(warnings).collect()
 }
 
 fn words_if(is_so: bool, words: &str) -> String {

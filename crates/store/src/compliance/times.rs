@@ -183,7 +183,8 @@ pub async fn an_attempt_out_of_memory_is_followed_by_one_with_more_up_to_the_lar
     // As much as there is, and not more.
     let job = stage.claim_by("small").await.unwrap();
     assert_eq!(asked(&stage.report(&job, ReportKind::OutOfMemory).await.unwrap()), 150);
-    let job = stage.claim_by("small").await.expect("it does not wait for ever");
+    // It does not wait for ever.
+    let job = stage.claim_by("small").await.unwrap();
     assert_eq!(asked(&stage.report(&job, ReportKind::OutOfMemory).await.unwrap()), 150);
     // A larger worker: the planner goes by what is asked for now.
     stage.register("large", memory(1_000), None).await;

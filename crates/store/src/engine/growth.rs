@@ -43,7 +43,9 @@ pub(crate) async fn apply<T: Tx>(work: &mut Work<'_, T>, answers: &mut Answers) 
     }
     rewrite(work, &mut changed).await?;
     // Who reported the end is told what became of the job.
-    changed.into_iter().for_each(|job| answers.renew(job));
+    for job in &changed {
+        answers.renew(job);
+    }
     Ok(())
 }
 

@@ -82,7 +82,7 @@ impl Answers {
     }
 
     /// Puts a job that was changed again in place of what a report was answered with.
-    fn renew(&mut self, now: Job) {
+    fn renew(&mut self, now: &Job) {
         for answer in self.0.iter_mut().flatten().flatten() {
             if let Outcome::Reported { job, .. } = answer
                 && job.id == now.id

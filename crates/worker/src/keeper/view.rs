@@ -50,7 +50,7 @@ impl RawView {
             View::OwnTmp { tmp, var_tmp, user } => Self {
                 tmp: tmp.as_ptr(),
                 var_tmp: var_tmp.as_ptr(),
-                user: user.map_or(-1, |user| user.as_raw_fd()),
+                user: user.map_or(-1, std::os::fd::AsRawFd::as_raw_fd),
                 mounts: -1,
             },
             View::Of(seen) => {

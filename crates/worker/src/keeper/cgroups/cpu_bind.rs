@@ -57,24 +57,20 @@ impl CpuBook {
         let lease = CpuLease { book: Arc::clone(self), slot };
         let whole = cpus_milli.filter(|milli| milli % 1_000 == 0).map_or(0, |milli| milli / 1_000);
         let free: Vec<Cpu> = entries.free();
-        match cpu_plan::choose(&free, usize::try_from(whole).unwrap_or(usize::MAX)) {
-            Some(chosen) => {
-                let list = cpu_plan::format(chosen.iter().copied());
-                entries.taken.insert(slot, chosen);
-                // Before it starts.
-                entries.tell_the_others();
-                // The lease gives back what was taken when this fails.
-                drop(entries);
-                write(&file, &list)
-                    .map_err(|error| format!("the attempt cannot have CPUs of its own: {error}"))?;
-            }
-            None => {
-                let list = entries.rest();
-                entries.sharing.insert(slot, file.clone());
-                drop(entries);
-                write(&file, &list).map_err(|error| format!("the attempt cannot share CPUs: {error}"))?;
-            }
-        }
+        let Some(chosen) = cpu_plan::choose(&free, usize::try_from(whole).unwrap_or(usize::MAX)) else {
+            let list = entries.rest();
+            entries.sharing.insert(slot, file.clone());
+            drop(entries);
+            write(&file, &list).map_err(|error| format!("the attempt cannot share CPUs: {error}"))?;
+            return Ok(lease);
+        };
+        let list = cpu_plan::format(chosen.iter().copied());
+        entries.taken.insert(slot, chosen);
+        // Before it starts.
+        entries.tell_the_others();
+        // The lease gives back what was taken when this fails.
+        drop(entries);
+        write(&file, &list).map_err(|error| format!("the attempt cannot have CPUs of its own: {error}"))?;
         Ok(lease)
     }
 }

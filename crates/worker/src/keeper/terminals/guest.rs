@@ -72,7 +72,7 @@ pub(super) fn run(
     // From before its start: whatever the kernel kills from now on may be for what the guest takes.
     let is_contained = host.is_contained;
     let mut visit = host.way.as_ref().filter(|_| !is_contained).map(Way::visit);
-    let entered = enter(table, key, &host, visit.as_ref(), open, stream);
+    let entered = enter(table, key, (&host, visit.as_ref()), open, stream);
     visit = visit.filter(|_| entered.is_ok());
     table.unexpect_guest(key, entered.is_ok());
     let Entered { pid, ours, stopped, stop, streams } = entered?;
@@ -124,8 +124,7 @@ struct Entered {
 fn enter(
     table: &Table,
     key: &Key,
-    host: &Host,
-    visit: Option<&Visit>,
+    (host, visit): (&Host, Option<&Visit>),
     open: &TerminalOpen,
     stream: &UnixStream,
 ) -> Result<Entered, String> {
