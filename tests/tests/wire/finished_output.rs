@@ -182,8 +182,12 @@ fn a_crash_at_any_step_of_a_move_loses_nothing_and_leaves_nothing() {
         ("moved.before", "printf 0123456789", 10),
         ("moved.after", "printf 0123456789", 10),
     ] {
-        let sweeps =
-            |settings: Settings| settings.set("retention-interval", "200ms").set("blob-sweep-after", "3s");
+        let sweeps = |settings: Settings| {
+            settings
+                .set("retention-interval", "200ms")
+                .set("blob-sweep-after", "3s")
+                .set("job-heartbeat-timeout", "10m")
+        };
         let mut stand = Stand::start_with(&server, sweeps);
         let settings = stand.settings.clone();
         stand.first.terminate();
@@ -267,7 +271,10 @@ fn moved_output_is_bounded_by_age_and_size() {
 fn large_checkpoints_lie_in_the_blob_store_and_outlive_it_being_away() {
     let server = Seaweed::start();
     let stand = Stand::start_with(&server, |settings| {
-        settings.set("retention-interval", "200ms").set("blob-sweep-after", "3s")
+        settings
+            .set("retention-interval", "200ms")
+            .set("blob-sweep-after", "3s")
+            .set("job-heartbeat-timeout", "10m")
     });
     let id = stand.first.submit("sleep 60");
     let job = stand.first.claim(Some("w"));
