@@ -162,26 +162,32 @@ impl ContainerEngine {
     }
 
     fn import_image(&self) {
-        let root = self.folder.join("image");
-        for directory in ["bin", "tmp", "etc", "root", "dev", "proc", "sys", "run"] {
-            fs::create_dir_all(root.join(directory)).expect("the folder is writable");
-        }
-        fs::set_permissions(root.join("tmp"), std::os::unix::fs::PermissionsExt::from_mode(0o1777))
-            .expect("the folder is ours");
-        let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists());
-        let busybox = busybox.expect("busybox is missing: run scripts/install-test-deps");
-        fs::copy(busybox, root.join("bin/busybox")).expect("the folder is writable");
-        let list = Command::new(busybox).arg("--list").output().expect("busybox runs").stdout;
-        for name in String::from_utf8_lossy(&list).lines().filter(|name| *name != "busybox") {
-            symlink("busybox", root.join("bin").join(name)).expect("the folder is writable");
-        }
-        fs::write(root.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nsomeone:x:1000:1000::/tmp:/bin/sh\n")
-            .expect("the folder is writable");
-        let archive = self.folder.join("image.tar");
-        let packed = Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".").status();
-        assert!(packed.is_ok_and(|status| status.success()), "tar packs the image");
+        let archive = pack_image(&self.folder);
         self.docker_says(&["import", "--change", "CMD [\"sh\"]", &archive.to_string_lossy(), IMAGE]);
     }
+}
+
+/// Packs the file system of the image into a folder, and says where.
+pub(crate) fn pack_image(folder: &Path) -> PathBuf {
+    let root = folder.join("image");
+    for directory in ["bin", "tmp", "etc", "root", "dev", "proc", "sys", "run"] {
+        fs::create_dir_all(root.join(directory)).expect("the folder is writable");
+    }
+    fs::set_permissions(root.join("tmp"), std::os::unix::fs::PermissionsExt::from_mode(0o1777))
+        .expect("the folder is ours");
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists());
+    let busybox = busybox.expect("busybox is missing: run scripts/install-test-deps");
+    fs::copy(busybox, root.join("bin/busybox")).expect("the folder is writable");
+    let list = Command::new(busybox).arg("--list").output().expect("busybox runs").stdout;
+    for name in String::from_utf8_lossy(&list).lines().filter(|name| *name != "busybox") {
+        symlink("busybox", root.join("bin").join(name)).expect("the folder is writable");
+    }
+    fs::write(root.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nsomeone:x:1000:1000::/tmp:/bin/sh\n")
+        .expect("the folder is writable");
+    let archive = folder.join("image.tar");
+    let packed = Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&archive).arg(".").status();
+    assert!(packed.is_ok_and(|status| status.success()), "tar packs the image");
+    archive
 }
 
 impl Drop for ContainerEngine {

@@ -160,24 +160,29 @@ impl Cluster {
 
     /// Starts a worker and waits until it has registered.
     pub(crate) fn add_worker(&mut self, slots: usize, executor: Executor) -> Result<()> {
-        self.start_worker(WORKER_ID, slots, executor)?;
+        let kind: &[&str] = if executor == Executor::Fake { &["--executor", "fake"] } else { &[] };
+        self.start_worker(WORKER_ID, slots, kind)?;
+        self.await_worker(WORKER_ID)
+    }
+
+    /// Starts a worker with one slot whose jobs may run in containers of this engine, and waits until it has registered.
+    pub(crate) fn add_container_worker(&mut self, socket: &Path) -> Result<()> {
+        let socket = socket.display().to_string();
+        self.start_worker(WORKER_ID, 1, &["--containers", "docker", "--container-socket", &socket])?;
         self.await_worker(WORKER_ID)
     }
 
     /// Starts several workers that run processes and waits until all have registered.
     pub(crate) fn add_workers(&mut self, count: usize, slots: usize) -> Result<()> {
         let ids: Vec<String> = (0..count).map(|number| format!("{WORKER_ID}-{number}")).collect();
-        ids.iter().try_for_each(|id| self.start_worker(id, slots, Executor::Process))?;
+        ids.iter().try_for_each(|id| self.start_worker(id, slots, &[]))?;
         ids.iter().try_for_each(|id| self.await_worker(id))
     }
 
-    fn start_worker(&mut self, id: &str, slots: usize, executor: Executor) -> Result<()> {
+    fn start_worker(&mut self, id: &str, slots: usize, flags: &[&str]) -> Result<()> {
         let mut command = Command::new(process::binary("muster-worker")?);
         command.arg("--scheduler").arg(format!("http://{}", self.address));
-        command.args(["--worker-id", id, "--workers", &slots.to_string()]);
-        if executor == Executor::Fake {
-            command.args(["--executor", "fake"]);
-        }
+        command.args(["--worker-id", id, "--workers", &slots.to_string()]).args(flags);
         let data = self.directory.path().join(id);
         command.arg("--data-dir").arg(&data).current_dir(self.directory.path());
         command.env("MUSTER_LOG", "warn");

@@ -32,6 +32,9 @@ pub(crate) enum Metric {
     ArtifactRate,
     ArtifactShare,
     ArtifactMemory,
+    ContainerStart,
+    ContainerPlain,
+    ContainerRatio,
     HistoryFill,
     History(Beside, Form),
     HistoryRemoval,
@@ -361,6 +364,9 @@ impl Metric {
             Self::ArtifactRate => ("v", "artifact to S3 and back, MiB"),
             Self::ArtifactShare => ("v", "  share of a plain copy"),
             Self::ArtifactMemory => ("v", "  most memory that a process grew by"),
+            Self::ContainerStart => ("w", "container of `true`, submit to done, p50"),
+            Self::ContainerPlain => ("w", "  docker run of the same in turn, p50"),
+            Self::ContainerRatio => ("w", "  ratio of both"),
             Self::HistoryFill => ("h", "finished jobs put into the store, directly"),
             Self::History(beside, Form::Measured) => ("h", beside.label()),
             Self::History(_, Form::Ratio) => ("h", "    against the same on an empty store"),
@@ -399,6 +405,7 @@ impl Metric {
             Self::BatchShare
             | Self::SingleShare
             | Self::ArtifactShare
+            | Self::ContainerRatio
             | Self::HyperQueueShare
             | Self::LogControlMedianRatio
             | Self::LogControlTailRatio
@@ -409,6 +416,8 @@ impl Metric {
             Self::LatencyMedian
             | Self::LatencyTail
             | Self::StartUp
+            | Self::ContainerStart
+            | Self::ContainerPlain
             | Self::LogControlMedian
             | Self::LogControlTail
             | Self::History(
@@ -484,6 +493,7 @@ impl Metric {
             Self::IdleMemory | Self::ArtifactMemory => Some(Target::Below(64.0)),
             Self::StartUp => Some(Target::Below(300.0)),
             Self::ArtifactShare => Some(Target::AtLeast(0.7)),
+            Self::ContainerRatio => Some(Target::Below(1.3)),
             _ => None,
         }
     }

@@ -80,10 +80,12 @@ pub(crate) enum Workload {
     T,
     /// A large artifact from a worker to S3 and back
     V,
+    /// Starts of a container beside `docker run`
+    W,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::A,
         Self::B,
         Self::C,
@@ -100,6 +102,7 @@ impl Workload {
         Self::S,
         Self::T,
         Self::V,
+        Self::W,
     ];
 
     pub(crate) fn letter(self) -> &'static str {
@@ -120,6 +123,7 @@ impl Workload {
             Self::S => "s",
             Self::T => "t",
             Self::V => "v",
+            Self::W => "w",
         }
     }
 }
@@ -167,6 +171,8 @@ pub(crate) struct Sizes {
     pub(crate) limit: Duration,
     /// The size of the artifact that goes there and back.
     pub(crate) artifact_mib: usize,
+    /// How often a container is started in each way.
+    pub(crate) container_starts: usize,
 }
 
 impl Settings {
@@ -198,6 +204,7 @@ impl Settings {
                 planning_changes: 20,
                 limit: Duration::from_millis(300),
                 artifact_mib: 200,
+                container_starts: 10,
             };
         }
         Sizes {
@@ -216,6 +223,7 @@ impl Settings {
             planning_changes: 100,
             limit: Duration::from_secs(1),
             artifact_mib: 1_024,
+            container_starts: 20,
         }
     }
 }

@@ -4,6 +4,7 @@
 mod accounts;
 mod array;
 mod artifacts;
+mod containers;
 mod cost;
 mod gang;
 mod graph;
@@ -61,5 +62,6 @@ pub(crate) fn run(workload: Workload, setting: &Setting<'_>) -> Result<Measured>
         Workload::S => store::verbs(setting),
         Workload::T => gang::start_and_restart(setting),
         Workload::V => artifacts::there_and_back(setting),
+        Workload::W => containers::one_by_one(setting),
     }
 }

@@ -52,7 +52,12 @@ impl Containers {
     ) -> Result<Self, WorkerError> {
         let settings = &config.containers;
         let known = directory.join(KNOWN);
-        let engine = match find(settings).await {
+        let found = match settings.mode {
+            // Without it the worker does not start.
+            ContainerMode::Docker | ContainerMode::Podman => find_twice(settings).await,
+            ContainerMode::Auto | ContainerMode::Off => find(settings).await,
+        };
+        let engine = match found {
             Ok(engine) if executor.runs_containers => {
                 if let Err(error) = fs::write(&known, &engine.name) {
                     tracing::warn!(%error, path = %known.display(), "cannot note that there is a container engine");
@@ -150,7 +155,7 @@ impl Agent {
         let known: HashSet<Key> = self.held.keys().cloned().collect();
         let directory = self.keeper.as_ref().map(|keeper| keeper.directory.clone());
         tokio::spawn(async move {
-            let engine = look(&settings).await;
+            let engine = find_twice(&settings).await.ok();
             if let (Some(engine), Some(directory)) = (&engine, directory.filter(|path| is_in_use(path))) {
                 match remove_strangers(&engine.reach, &directory, &known, SETTLED).await {
                     Ok(0) => {}
@@ -194,9 +199,9 @@ impl Agent {
 }
 
 /// One that does not answer once may only be busy.
-async fn look(settings: &ContainerSettings) -> Option<Engine> {
+async fn find_twice(settings: &ContainerSettings) -> Result<Engine, String> {
     match find(settings).await {
-        Ok(engine) => Some(engine),
-        Err(_) => find(settings).await.ok(),
+        Ok(engine) => Ok(engine),
+        Err(_) => find(settings).await,
     }
 }

@@ -6,12 +6,15 @@ use std::time::Duration;
 use bollard::{ClientVersion, Docker};
 use muster_protocol::ContainerEngine;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use super::errors::words;
 use super::mounts::AllowedMount;
 
 /// How long an engine may take to say that it is there.
 const GREETING: Duration = Duration::from_secs(5);
+/// How long it may take to describe itself: while it makes containers it may do nothing else.
+const DESCRIPTION: Duration = Duration::from_secs(30);
 /// How long it may take over one request. Starting a container on a busy machine takes a while.
 const REQUEST: Duration = Duration::from_secs(120);
 /// Spoken with an engine before its version is known.
@@ -97,11 +100,10 @@ impl Engine {
 pub(crate) async fn find(settings: &ContainerSettings) -> Result<Engine, String> {
     let mut reasons = Vec::new();
     for socket in places(settings) {
-        match tokio::time::timeout(GREETING, ask(&socket)).await {
-            Ok(Ok(engine)) if is_meant(settings.mode, &engine) => return Ok(engine),
-            Ok(Ok(engine)) => reasons.push(format!("at {} there is {}", socket.display(), engine.name)),
-            Ok(Err(reason)) => reasons.push(reason),
-            Err(_) => reasons.push(format!("the container engine at {} does not answer", socket.display())),
+        match ask(&socket).await {
+            Ok(engine) if is_meant(settings.mode, &engine) => return Ok(engine),
+            Ok(engine) => reasons.push(format!("at {} there is {}", socket.display(), engine.name)),
+            Err(reason) => reasons.push(reason),
         }
     }
     if reasons.is_empty() {
@@ -151,23 +153,31 @@ async fn ask(socket: &Path) -> Result<Engine, String> {
     };
     let client = Docker::connect_with_unix(&text, REQUEST.as_secs(), &FIRST_VERSION)
         .map_err(|error| failed(&error))?;
-    let client = client.negotiate_version().await.map_err(|error| failed(&error))?;
-    let version = client.version().await.map_err(|error| failed(&error))?;
-    let info = client.info().await.map_err(|error| failed(&error))?;
+    let silent = |_| format!("the container engine at {text} does not answer");
+    let client = timeout(GREETING, client.negotiate_version()).await.map_err(silent)?;
+    let client = client.map_err(|error| failed(&error))?;
+    let version = timeout(DESCRIPTION, client.version()).await.map_err(silent)?;
+    let version = version.map_err(|error| failed(&error))?;
     let spoken = client.client_version();
     let components = version.components.unwrap_or_default();
     let is_podman = components.iter().any(|part| part.name.to_lowercase().contains("podman"));
+    // Podman does not say; the runner does without where there is none.
+    let has_init = is_podman || {
+        let info = timeout(DESCRIPTION, client.info()).await.map_err(silent)?;
+        info.map_err(|error| failed(&error))?.init_binary.is_some_and(|binary| !binary.is_empty())
+    };
     Ok(Engine {
         reach: Reach { socket: text, api: (spoken.major_version, spoken.minor_version), is_podman },
         name: if is_podman { "podman" } else { "docker" }.to_owned(),
         version: version.version.unwrap_or_default(),
-        // Podman does not say; the runner does without where there is none.
-        has_init: is_podman || info.init_binary.is_some_and(|binary| !binary.is_empty()),
+        has_init,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[test]
@@ -178,6 +188,37 @@ mod tests {
         settings.mode = ContainerMode::Off;
         assert!(places(&settings).is_empty());
         assert!("maybe".parse::<ContainerMode>().unwrap_err().contains("auto"));
+    }
+
+    #[tokio::test]
+    async fn podman_is_known_by_its_version_however_long_the_rest_takes() {
+        let root = tempfile::tempdir().unwrap();
+        let socket = root.path().join("socket");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let mut request = vec![0; 4096];
+                    while let Ok(length @ 1..) = stream.read(&mut request).await {
+                        // While it makes containers it answers nothing else.
+                        if !String::from_utf8_lossy(&request[..length]).contains("/version ") {
+                            return std::future::pending().await;
+                        }
+                        let body = r#"{"Components":[{"Name":"Podman Engine","Version":"4.3.1"}],"ApiVersion":"1.41"}"#;
+                        let head = format!(
+                            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                            body.len()
+                        );
+                        stream.write_all((head + body).as_bytes()).await.unwrap();
+                    }
+                });
+            }
+        });
+        let settings = ContainerSettings { socket: Some(socket), ..ContainerSettings::default() };
+        let found = tokio::time::timeout(DESCRIPTION / 2, find(&settings)).await.expect("without a wait");
+        let engine = found.unwrap();
+        assert!(engine.reach.is_podman && engine.has_init, "{engine:?}");
     }
 
     #[tokio::test]

@@ -64,7 +64,7 @@ pub use message::{
 pub use outputs::output_directory;
 pub use private_tmp::PrivateTmp;
 pub(crate) use private_tmp::{choose as choose_private_tmp, remove_leftovers as remove_private_tmp};
-pub(crate) use process_tree::descendants;
+pub(crate) use process_tree::{descendants, groups_below};
 pub use result_file::result_directory;
 pub use secret_grant::SecretGrant;
 pub(crate) use signals::process_handle;

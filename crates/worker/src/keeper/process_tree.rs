@@ -3,7 +3,7 @@
 //! Guarantee: a process is signalled only if it still is the one that was found, however quickly the system
 //! gives numbers again.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 
 use super::signals::ProcessHandle;
@@ -30,6 +30,11 @@ pub(super) struct ProcessTree {
 /// Everything alive that a process has started.
 pub(crate) fn descendants(ancestor: i32) -> Vec<Process> {
     ProcessTree::read().descendants(ancestor)
+}
+
+/// The process groups that the children of a process lead or are in, without its own.
+pub(crate) fn groups_below(parent: i32) -> Vec<i32> {
+    ProcessTree::read().groups_below(parent)
 }
 
 impl ProcessTree {
@@ -64,6 +69,14 @@ impl ProcessTree {
                 return found;
             }
         }
+    }
+
+    fn groups_below(&self, parent: i32) -> Vec<i32> {
+        let own = self.find(parent).map(|process| process.group);
+        let children = self.processes.iter().filter(|process| process.parent == parent && !process.ended);
+        let groups: BTreeSet<i32> = children.map(|process| process.group).collect();
+        // In a container made by somebody else a group may have its number there only, which is 0 here.
+        groups.into_iter().filter(|group| *group > 1 && Some(*group) != own).collect()
     }
 
     /// The numbers of a process's parent, of the parent's parent, and so on.

@@ -8,6 +8,7 @@
 
 mod attach;
 mod create;
+mod forward;
 mod input;
 mod keeper_watch;
 mod output;

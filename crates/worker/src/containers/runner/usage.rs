@@ -38,6 +38,7 @@ pub(super) struct Meter {
 struct Seen {
     usage: Option<Usage>,
     first_process: Option<i32>,
+    lacked_memory: bool,
 }
 
 impl Meter {
@@ -60,6 +61,11 @@ impl Meter {
     /// The same as somebody else has learnt it.
     pub(super) fn tell_first_process(&self, pid: i32) {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).first_process = Some(pid);
+    }
+
+    /// Whether a process was seen to be killed for want of memory.
+    pub(super) fn lacked_memory(&self) -> bool {
+        self.seen().lacked_memory
     }
 
     /// What was used up to the last reading.
@@ -98,9 +104,11 @@ async fn measure(container: String, seen: Arc<Mutex<Seen>>) {
     let (begun, mut first) = (Instant::now(), None);
     loop {
         let Some(usage) = group.read() else { return };
+        let lacked = group.lacked_memory();
         let pid = {
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.usage = Some(usage);
+            seen.lacked_memory |= lacked;
             if seen.first_process.is_none() {
                 seen.first_process = group.first_process();
             }
@@ -116,7 +124,10 @@ async fn measure(container: String, seen: Arc<Mutex<Seen>>) {
         };
         if timeout(pause, first.readable()).await.is_ok() {
             if let Some(usage) = group.read() {
-                seen.lock().unwrap_or_else(PoisonError::into_inner).usage = Some(usage);
+                let lacked = group.lacked_memory();
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.usage = Some(usage);
+                seen.lacked_memory |= lacked;
             }
             return;
         }

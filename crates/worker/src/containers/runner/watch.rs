@@ -7,14 +7,14 @@ use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{ContainerStateStatusEnum, ContainerWaitResponse};
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder, LogsOptionsBuilder,
+    CreateContainerOptionsBuilder, InspectContainerOptions, LogsOptionsBuilder,
     RemoveContainerOptionsBuilder, StartContainerOptions, WaitContainerOptions,
 };
 use futures::StreamExt as _;
-use nix::libc;
 use tokio::time::{Instant, interval, sleep, timeout};
 
-use super::attach::{attach, resize};
+use super::attach::attach;
+use super::forward::Target;
 use super::input::{self, Input};
 use super::output::{Passed, Pieces, pump};
 use super::usage::Meter;
@@ -29,7 +29,7 @@ use crate::keeper::OutOfMemory;
 /// How long the rest of the output may take once the container has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 /// How long one small request may take.
-const REQUEST: Duration = Duration::from_secs(20);
+pub(super) const REQUEST: Duration = Duration::from_secs(20);
 /// How long an engine that went away is waited for.
 const ABSENCE: Duration = Duration::from_secs(60);
 /// What Podman says of a name, with a status that means anything.
@@ -80,8 +80,8 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
         Ok(client) => client,
         Err(reason) => return Verdict::Vanished(reason),
     };
-    let id = match make(&client, order).await {
-        Ok(id) => id,
+    let Made { id, has_init } = match make(&client, order).await {
+        Ok(made) => made,
         Err(error) => return unstarted(order, &error),
     };
     board.note.container = Some(id.clone());
@@ -106,15 +106,24 @@ pub(super) async fn run(order: &Order, mut signals: Signals, board: &mut Board) 
         return give_up(&client, order, &error).await;
     }
     input.begin();
-    let forwarding = tokio::spawn(forward(client.clone(), id.clone(), signals, terminal));
+    let groups_from_here = order.spec.reach.is_podman && has_init && !order.spec.leader_only;
+    let target = Target { client: client.clone(), id, terminal, groups_from_here };
+    let forwarding = tokio::spawn(target.forward(signals));
     let mut running = Running { client, order, passed: Passed::default(), input, meter };
     let verdict = running.follow(&mut pieces, board).await;
     forwarding.abort();
     verdict
 }
 
+/// A container that was made and not started.
+struct Made {
+    id: String,
+    has_init: bool,
+}
+
 /// Makes the container. One with its name is what an earlier start of the same attempt has left.
-async fn make(client: &Docker, order: &Order) -> Result<String, Error> {
+async fn make(client: &Docker, order: &Order) -> Result<Made, Error> {
+    let mut has_init = order.spec.init;
     let options = || CreateContainerOptionsBuilder::new().name(&order.name).build();
     let made = match client.create_container(Some(options()), create::body(order)).await {
         Err(error) if status(&error) == Some(409) || words(&error).contains(NAME_TAKEN) => {
@@ -123,6 +132,7 @@ async fn make(client: &Docker, order: &Order) -> Result<String, Error> {
         }
         Err(error) if order.spec.init && words(&error).contains(NO_INIT) => {
             let mut body = create::body(order);
+            has_init = false;
             if let Some(host) = &mut body.host_config {
                 host.init = None;
             }
@@ -130,7 +140,7 @@ async fn make(client: &Docker, order: &Order) -> Result<String, Error> {
         }
         made => made,
     };
-    made.map(|made| made.id)
+    made.map(|made| Made { id: made.id, has_init })
 }
 
 /// The container cannot be started; what was made of it goes.
@@ -178,22 +188,6 @@ pub(super) async fn abandon(order: &Order, note: &Note) -> Verdict {
             return Verdict::Vanished(said.into());
         }
         sleep(ROUND).await;
-    }
-}
-
-/// Passes signals on, in their order. A container that has ended takes none.
-async fn forward(client: Docker, id: String, mut signals: Signals, terminal: Option<Arc<OwnTerminal>>) {
-    if let Some(terminal) = &terminal {
-        resize(&client, &id, terminal).await;
-    }
-    loop {
-        let number = signals.next().await;
-        if let (libc::SIGWINCH, Some(terminal)) = (number, &terminal) {
-            resize(&client, &id, terminal).await;
-            continue;
-        }
-        let options = KillContainerOptionsBuilder::new().signal(&number.to_string()).build();
-        let _ = timeout(REQUEST, client.kill_container(&id, Some(options))).await;
     }
 }
 
@@ -276,6 +270,8 @@ impl Running<'_> {
         if code != 0 {
             let inspected = self.inspect().await.ok()?;
             let killed = inspected.state.and_then(|state| state.oom_killed).unwrap_or(false);
+            // Podman 4.3 looks for the note on it where its monitor does not leave it.
+            let killed = killed || (self.order.spec.reach.is_podman && self.meter.lacked_memory());
             out_of_memory = killed.then(|| self.limits(board)).flatten();
         }
         if remove(&self.client, &self.order.name).await {
@@ -324,10 +320,9 @@ impl Running<'_> {
         if state.status == Some(ContainerStateStatusEnum::RUNNING) {
             return Found::Running;
         }
-        let info = timeout(REQUEST, self.client.info()).await;
         // The containers of Podman are nobody's children.
         let keeps_alive = self.order.spec.reach.is_podman
-            || matches!(info, Ok(Ok(info)) if info.live_restore_enabled == Some(true));
+            || matches!(timeout(REQUEST, self.client.info()).await, Ok(Ok(info)) if info.live_restore_enabled == Some(true));
         let code = state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(KILLED);
         if keeps_alive {
             return Found::Ended(code);
@@ -357,7 +352,7 @@ fn ended(end: Option<Result<ContainerWaitResponse, Error>>) -> Waited {
 }
 
 /// The number of the container's first process on the host.
-async fn first_process(client: Docker, name: String) -> Option<i32> {
+pub(super) async fn first_process(client: Docker, name: String) -> Option<i32> {
     let call = client.inspect_container(&name, None::<InspectContainerOptions>);
     let found = timeout(REQUEST, call).await.ok()?.ok()?;
     let pid = i32::try_from(found.state?.pid?).ok()?;

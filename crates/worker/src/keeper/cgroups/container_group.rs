@@ -93,6 +93,11 @@ impl ContainerGroup {
         })
     }
 
+    /// Whether one of its processes was killed for want of memory.
+    pub(crate) fn lacked_memory(&self) -> bool {
+        self.counters.read().oom_kills > 0
+    }
+
     /// The first process of the container: the one that is number 1 there.
     pub(crate) fn first_process(&self) -> Option<i32> {
         processes(&self.place).into_iter().find(|pid| is_first(*pid))
