@@ -87,6 +87,13 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             put("bytes", (*bytes).into());
         }
         EventKind::TerminalOpened { kind } => drop(put("kind", kind.name().into())),
+        EventKind::ImagePulling { image } => drop(put("image", image.clone().into())),
+        EventKind::ImagePulled { image, digest, bytes, took } => {
+            put("image", image.clone().into());
+            put("digest", digest.as_ref().into());
+            put("bytes", (*bytes).into());
+            put("seconds", took.as_secs_f64().into());
+        }
         EventKind::Held { reason } | EventKind::WorkerReleased { reason } => {
             put("reason", reason.clone().into());
         }

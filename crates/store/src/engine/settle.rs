@@ -36,6 +36,7 @@ pub(crate) async fn lock_in_order<T: Tx>(
             }
             Command::Heartbeat { job, .. }
             | Command::SaveCheckpoint { job, .. }
+            | Command::NoteImage { job, .. }
             | Command::PutPart(CheckpointPart { job, .. })
             | Command::KeepArtifacts(KeepArtifacts { job, .. }) => {
                 alone.insert(*job);
