@@ -122,9 +122,8 @@ mod tests {
     use crate::time::Timestamp;
 
     fn running(image: Option<&str>) -> Job {
-        let container = image.map(|image| {
-            Box::new(Container { image: image.to_owned(), ..Container::default() })
-        });
+        let container =
+            image.map(|image| Box::new(Container { image: image.to_owned(), ..Container::default() }));
         let spec = Arc::new(JobSpec { container, ..JobSpec::shell("x") });
         let phase = Phase::Running { worker: None, last_heartbeat: None };
         let mut job = Job::new(JobId::from_random([1; 16]), spec, phase, Timestamp::default());

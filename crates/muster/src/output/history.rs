@@ -81,7 +81,9 @@ fn details(event: &Event) -> String {
         "checkpoint_saved" => vec![event.data.get("bytes").and_then(Value::as_u64).map(bytes)],
         "terminal_opened" => vec![text("kind")],
         "image_pulling" => vec![text("image")],
-        "image_pulled" => vec![text("image"), pull_cost(event), text("digest").map(|digest| format!("({digest})"))],
+        "image_pulled" => {
+            vec![text("image"), pull_cost(event), text("digest").map(|digest| format!("({digest})"))]
+        }
         "requeued" => vec![Some(attempt_end(event))],
         "done" | "finished" => vec![
             event
