@@ -1,10 +1,11 @@
 //! What workers say about the images of their jobs.
 
-use muster_domain::container::Container;
+use muster_domain::container::{CONTAINERS, Container};
 use muster_domain::image::{ImageNote, Pulled};
-use muster_domain::{By, Caller, EventKind, Job, JobSpec, Rejection, ReportKind, Span, WorkerId};
+use muster_domain::{By, Caller, EventKind, Job, JobSpec, Rejection, ReportKind, Span, Worker, WorkerId};
 
 use super::Stage;
+use super::outlook::alive;
 use crate::command::Command;
 use crate::store::StoreExt as _;
 
@@ -28,6 +29,10 @@ async fn codes(stage: &Stage, job: &Job) -> Vec<String> {
 /// Kept with the job, told by who holds it, and by nobody else.
 pub async fn a_pull_is_told_by_the_holder_and_kept_until_it_is_over(stage: &Stage) {
     let container = Some(Box::new(Container { image: "app:1".to_owned(), ..Container::default() }));
+    for name in ["old", "new"] {
+        let worker = Worker { tags: [CONTAINERS.to_owned()].into(), ..stage.new_worker(name) };
+        stage.register_worker(worker).await;
+    }
     let id = stage.submit(JobSpec { container, ..JobSpec::shell("x") }).await.id;
     let first = stage.claim_by("old").await.unwrap();
     stage.one(said(&first, pulling(0))).await.unwrap();
@@ -40,6 +45,7 @@ pub async fn a_pull_is_told_by_the_holder_and_kept_until_it_is_over(stage: &Stag
     );
     stage.advance(Span::from_secs(31));
     assert_eq!(stage.sweep().await.requeued, 1);
+    alive(stage, &["new"]).await;
     let held = stage.claim_by("new").await.unwrap();
     assert_eq!(held.image_pull(), None, "that was another worker's");
     let late = stage.one(said(&first, ready(None))).await;
