@@ -64,6 +64,10 @@ impl ImageRegistry {
         format!("127.0.0.1:{}", self.port.port())
     }
 
+    pub fn port(&self) -> u16 {
+        self.port.port()
+    }
+
     /// What a worker shows it.
     pub fn credentials(&self) -> String {
         format!("{USER}:{PASSWORD}")
@@ -71,13 +75,30 @@ impl ImageRegistry {
 
     /// Puts the image of the tests there under another name, which the engine forgets again.
     pub fn push(&self, engine: &ContainerEngine, name: &str) -> String {
+        self.push_image(engine, IMAGE, name)
+    }
+
+    /// The same with a layer of its own of so many bytes, which no engine has, and which cannot be made smaller.
+    pub fn push_with_layer(&self, engine: &ContainerEngine, name: &str, bytes: usize) -> String {
+        let mut content = vec![0; bytes];
+        rand::fill(&mut content[..]);
+        let file = self.folder.path().join("layer");
+        fs::write(&file, content).expect("the folder is writable");
+        let container = engine.docker_says(&["create", IMAGE, "true"]);
+        engine.docker_says(&["cp", &file.to_string_lossy(), &format!("{container}:/layer")]);
+        let image = engine.docker_says(&["commit", &container]);
+        engine.docker_says(&["rm", &container]);
+        self.push_image(engine, &image, name)
+    }
+
+    fn push_image(&self, engine: &ContainerEngine, image: &str, name: &str) -> String {
         let name = format!("{}/{name}", self.host());
         let login = self.folder.path().join("login");
         fs::create_dir_all(&login).expect("the folder is writable");
         let auth = STANDARD.encode(self.credentials());
         let file = format!(r#"{{"auths":{{"{}":{{"auth":"{auth}"}}}}}}"#, self.host());
         fs::write(login.join("config.json"), file).expect("the folder is writable");
-        engine.docker_says(&["tag", IMAGE, &name]);
+        engine.docker_says(&["tag", image, &name]);
         engine.docker_says(&["--config", &login.to_string_lossy(), "push", "--quiet", &name]);
         engine.docker_says(&["rmi", &name]);
         name

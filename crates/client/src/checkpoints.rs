@@ -1,11 +1,12 @@
-//! Calls around stops: saving and reading checkpoints, and the notice that a job must leave.
+//! Calls that speak for one attempt: saving and reading checkpoints, the image that it runs, and the notice that the job must
+//! leave.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
-use muster_protocol::{HEADER_JOB_TOKEN, Notice};
+use muster_protocol::{HEADER_JOB_TOKEN, ImageReport, Notice};
 
 use crate::base_url::encode;
 use crate::call::{Call, Client, decode, refused};
@@ -80,6 +81,19 @@ impl Client {
                 Err(refused(status, &text.unwrap_or_default()))
             }
         }
+    }
+
+    /// Says how far the pull of a job's image is, or which image it runs.
+    pub async fn note_image(
+        &self,
+        job_id: &str,
+        proof: &Proof,
+        report: &ImageReport,
+    ) -> Result<(), ClientError> {
+        let mut target = Query::of(format!("/jobs/{}/image", encode(job_id)));
+        target.add_some("lease", proof.lease.map(|lease| lease.to_string()).as_deref());
+        let call = Call::new(Method::POST, target.path).json(report)?;
+        self.accepted(with_token(call, proof)?).await
     }
 
     /// The notice of the job that the proof speaks for; `None` while it may go on.

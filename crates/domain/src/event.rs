@@ -1,5 +1,7 @@
 //! What is written down about each change, in the transaction that makes it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::by::By;
@@ -152,6 +154,17 @@ pub enum EventKind {
     TerminalOpened {
         kind: TerminalKind,
     },
+    /// The worker that holds the job began to pull the image of its container.
+    ImagePulling {
+        image: String,
+    },
+    ImagePulled {
+        image: String,
+        digest: Arc<str>,
+        /// Those that came over the network, as far as the engine told of them.
+        bytes: u64,
+        took: Span,
+    },
     WorkerRegistered,
     WorkerOffline,
     /// Job after job failed on the worker at once: it gets no work for now.
@@ -166,7 +179,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every name that [`EventKind::name`] gives: those that people may ask for. A new one goes here too.
-    pub const NAMES: [&'static str; 28] = [
+    pub const NAMES: [&'static str; 30] = [
         "submitted",
         "unblocked",
         "due",
@@ -191,6 +204,8 @@ impl EventKind {
         "drained",
         "checkpoint_saved",
         "terminal_opened",
+        "image_pulling",
+        "image_pulled",
         "worker_registered",
         "worker_offline",
         "worker_quarantined",
@@ -237,6 +252,8 @@ impl EventKind {
             Self::Drained { .. } => "drained",
             Self::CheckpointSaved { .. } => "checkpoint_saved",
             Self::TerminalOpened { .. } => "terminal_opened",
+            Self::ImagePulling { .. } => "image_pulling",
+            Self::ImagePulled { .. } => "image_pulled",
             Self::WorkerRegistered => "worker_registered",
             Self::WorkerOffline => "worker_offline",
             Self::WorkerQuarantined { .. } => "worker_quarantined",

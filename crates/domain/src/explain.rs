@@ -114,6 +114,8 @@ pub enum Reason {
     Pinned { since: Timestamp },
     /// Not waiting: it runs.
     Running { worker: Option<WorkerId>, since: Option<Timestamp> },
+    /// Its worker fetches the image of its container first.
+    Pulling { image: String, bytes: u64, total: u64 },
     /// Told to stop; the process may still be alive.
     Stopping { why: String },
     /// Not waiting: it ended.
@@ -156,6 +158,7 @@ impl Reason {
             Self::Level { .. } => "level",
             Self::Pinned { .. } => "pinned",
             Self::Running { .. } => "running",
+            Self::Pulling { .. } => "pulling",
             Self::Stopping { .. } => "stopping",
             Self::Ended { .. } => "ended",
         }
@@ -180,6 +183,10 @@ impl Reason {
             ),
             Self::Running { worker: Some(worker), .. } => write!(f, "it is running on {worker}"),
             Self::Running { worker: None, .. } => f.write_str("it is running"),
+            Self::Pulling { image, bytes, total } => {
+                write!(f, "its worker pulls the image {image}")?;
+                if *total == 0 { Ok(()) } else { write!(f, ": {}", megabytes(*bytes, *total)) }
+            }
             Self::Stopping { why } => write!(f, "it is being stopped: {why}"),
             Self::Ended { status, why: None } => write!(f, "it ended as {status}"),
             Self::Ended { status, why: Some(why) } => write!(f, "it ended as {status}: {why}"),
@@ -274,6 +281,7 @@ impl fmt::Display for Reason {
             | Self::Running { .. }
             | Self::Assembling { .. }
             | Self::Finished { .. }
+            | Self::Pulling { .. }
             | Self::Stopping { .. }
             | Self::Ended { .. } => self.write_standing(f),
         }
@@ -321,6 +329,15 @@ fn runs(f: &mut fmt::Formatter<'_>, queue: &QueueName, user: &str, running: u32,
         return write!(f, "{running} jobs of queue {queue} run, at most {limit} may");
     }
     write!(f, "{running} jobs of user {user} run in queue {queue}, at most {limit} may")
+}
+
+/// How far a pull is.
+fn megabytes(bytes: u64, total: u64) -> String {
+    // Small ones would all be 0 of 0.
+    if total >= 10_000_000 {
+        return format!("{} of {} MB", bytes / 1_000_000, total / 1_000_000);
+    }
+    format!("{:.1} of {:.1} MB", bytes as f64 / 1e6, total as f64 / 1e6)
 }
 
 fn goes_first(f: &mut fmt::Formatter<'_>, own: &ShareOf, first: &[ShareOf]) -> fmt::Result {

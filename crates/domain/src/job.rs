@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::devices::Grant;
 use crate::ids::{JobId, Lease, SetId, WorkerId};
+use crate::image::ImageState;
 use crate::kept_room::Unit;
 use crate::limits::{EXIT_EVIDENCE, OVERRUN_SLACK, PREPARATION};
 use crate::phase::{EndReason, Hold, Phase, Preparation, Status};
@@ -165,6 +166,8 @@ pub struct Job {
     pub waited: Span,
     /// What it has used, over all attempts that have ended; absent where nothing was measured.
     pub spent: Option<Box<JobSpent>>,
+    /// What its workers told of the image of its container.
+    pub image: Option<Box<ImageState>>,
     /// It has waited for very long: it goes first, and is not stopped for having had much service.
     pub pinned: bool,
     /// Its place in the line: smaller goes first, then the smaller `seq`. Whoever writes the job computes it.
@@ -210,6 +213,7 @@ impl Job {
             served: Span::ZERO,
             waited: Span::ZERO,
             spent: None,
+            image: None,
             pinned: false,
             rank: 0,
         }

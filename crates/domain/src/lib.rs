@@ -19,6 +19,7 @@ pub mod gang_room;
 pub mod health;
 pub mod history;
 pub mod ids;
+pub mod image;
 pub mod inputs;
 pub mod invariants;
 pub mod job;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::gang;
 use crate::job_reference::GANG_PREFIX;
 use crate::output::quantities::{age, printable};
-use crate::output::status;
+use crate::output::{pulling, status};
 
 /// What is over sooner needs no words.
 const SOON: Duration = Duration::from_secs(1);
@@ -101,8 +101,12 @@ impl Speaker {
         }
         let Ok(job) = self.client.job(job_id).await else { return no_answer(job_id) };
         let waits = matches!(job.status, JobStatus::Pending | JobStatus::Blocked | JobStatus::Preempted);
-        if self.until == Until::Started && !waits && job.status != JobStatus::Reserved {
-            return Word::Farewell;
+        let is_pulled = job.image_pull.is_none();
+        if self.until == Until::Started && !waits && job.status != JobStatus::Reserved && is_pulled {
+            // The pull of its image may be about to begin. Workers that never name an image are asked about in vain.
+            let may_pull =
+                job.status == JobStatus::Running && job.image.is_some() && job.image_digest.is_none();
+            return if may_pull { Word::Silence } else { Word::Farewell };
         }
         let reasons = if waits { self.client.why(job_id).await.map(|why| why.reasons).ok() } else { None };
         let reason = reasons.unwrap_or_default().into_iter().next().map(|reason| reason.message);
@@ -148,7 +152,9 @@ fn describe(job: &Job, reason: Option<&str>, now: Timestamp) -> String {
         }
         _ => status_name(job.status).to_owned(),
     };
-    let reason = reason.map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
+    let pull = job.image_pull.as_ref().map(pulling);
+    let reason = reason.map(printable).or(pull);
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     format!("{}{name} {state}{reason}", short(&job.id))
 }
 

@@ -69,6 +69,37 @@ pub struct Container {
     pub credentials: Option<String>,
 }
 
+/// How far the pull of an image is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImagePull {
+    /// What has come so far.
+    pub bytes: u64,
+    /// Of so many, as far as the registry has told; 0 while nothing is known.
+    pub total_bytes: u64,
+}
+
+/// An image that was pulled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ImagePulled {
+    /// What came over the network, as far as the engine told.
+    pub bytes: u64,
+    pub seconds: f64,
+}
+
+/// What a worker says about the image of a job that it holds: how far the pull is, or which image it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct ImageReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pulling: Option<ImagePull>,
+    /// The digest of the image in its repository; the id of an image that comes from none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Beside the digest, when the image was not there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pulled: Option<ImagePulled>,
+}
+
 /// What runs the containers of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]

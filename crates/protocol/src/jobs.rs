@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::containers::Container;
+use crate::containers::{Container, ImagePull};
 use crate::devices::{JobDevice, Topology};
 use crate::gangs::{GangAssignment, GangPolicy, GangState, LaunchMode, OnPreemptExit0, SignalScope};
 use crate::inputs::ArtifactInput;
@@ -413,6 +413,12 @@ pub struct Job {
     /// Only in the answer to a claim: the secrets as they are sealed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sealed: Vec<SealedSecret>,
+    /// The digest of the image that its last attempt ran; the id of an image that comes from no repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_digest: Option<String>,
+    /// Its worker pulls the image at the moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull: Option<ImagePull>,
     /// The image of its container; absent where it runs on the worker's host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,

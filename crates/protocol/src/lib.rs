@@ -39,7 +39,9 @@ pub use artifacts::{
     ArtifactPlaces, ArtifactUrl, ArtifactsCompleted, BlobLink, CompletedArtifact, OfferedArtifact,
     OfferedPart, SentArtifact, SentArtifactPart,
 };
-pub use containers::{Container, ContainerEngine, ContainerNetwork, PullPolicy};
+pub use containers::{
+    Container, ContainerEngine, ContainerNetwork, ImagePull, ImagePulled, ImageReport, PullPolicy,
+};
 pub use devices::{Gpu, GpuState, JobDevice, Topology, TopologyMode};
 pub use events::{Event, EventData, EventGap};
 pub use gangs::{

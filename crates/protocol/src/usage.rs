@@ -76,6 +76,9 @@ pub struct Attempt {
     pub requested: Option<Resources>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The digest of the image that it ran; of the last eight attempts that had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_digest: Option<String>,
 }
 
 /// Sums over attempts that have ended.

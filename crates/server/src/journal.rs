@@ -102,6 +102,8 @@ pub(crate) fn note(event: &Event) {
         | EventKind::Cancelled { .. }
         | EventKind::CheckpointSaved { .. }
         | EventKind::TerminalOpened { .. }
+        | EventKind::ImagePulling { .. }
+        | EventKind::ImagePulled { .. }
         | EventKind::WorkerRegistered => {}
     }
 }

@@ -61,6 +61,8 @@ impl Wake {
             | EventKind::Pinned { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::TerminalOpened { .. }
+            | EventKind::ImagePulling { .. }
+            | EventKind::ImagePulled { .. }
             | EventKind::WorkerQuarantined { .. }
             | EventKind::WorkerOffline => {}
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_domain::image::ImageNote;
 use muster_domain::limits::{LeaseTerms, Timeouts};
 use muster_domain::{
     Actor, Amounts, Bid, By, Caller, Edit, Exit, Hold, Job, JobId, JobSet, JobSpec, LeaderTerm, Member,
@@ -341,6 +342,12 @@ pub enum Command {
     NoteTerminal {
         job: JobId,
         kind: TerminalKind,
+    },
+    /// What the worker that holds a job says about the image of its container.
+    NoteImage {
+        job: JobId,
+        caller: Caller,
+        note: ImageNote,
     },
     Cancel {
         job: JobId,

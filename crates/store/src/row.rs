@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use muster_domain::image::ImageState;
 use muster_domain::{
     ClosedLease, Device, EndReason, Exit, Grant, Hold, Job, JobId, JobSpec, JobSpent, Lease, Member, Needs,
     Phase, Preparation, ReportKind, Resources, Round, SetId, ShapeId, Span, Spent, Status, StopReason,
@@ -130,6 +131,8 @@ struct Extra {
     spent: Option<Spent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent_before: Option<Spent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<Box<ImageState>>,
 }
 
 impl Extra {
@@ -165,6 +168,7 @@ impl Extra {
             prepared_at: job.preparation().and_then(|claim| claim.prepared_at),
             spent: job.spent.as_ref().map(|spent| spent.last),
             spent_before: job.spent.as_ref().and_then(|spent| spent.earlier),
+            image: job.image.clone(),
         };
         (extra != Self::default()).then(|| json(job, "extra", &extra)).transpose()
     }
@@ -484,6 +488,7 @@ impl TryFrom<JobRow> for Job {
             served: Span::from_micros(row.served as u64),
             waited: Span::from_micros(row.waited as u64),
             spent: extra.spent.map(|last| Box::new(JobSpent { last, earlier: extra.spent_before })),
+            image: extra.image,
             pinned: row.pinned,
             rank: row.rank,
             spec,

@@ -38,6 +38,7 @@ mod gangs;
 mod gangs_in_containers;
 mod gangs_of_two;
 mod gpus;
+mod image_pulls;
 mod inputs;
 mod inputs_broken_off;
 mod inputs_in_containers;

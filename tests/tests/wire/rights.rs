@@ -124,6 +124,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST /jobs/{id}/release", "report", ""),
     ("POST /jobs/{id}/heartbeat", "report", ""),
     ("POST /jobs/{id}/preempted", "report", ""),
+    ("POST /jobs/{id}/image", "report", "{\"x\":1}"),
     ("GET /jobs/{id}/checkpoint", "checkpoint", ""),
     ("POST /jobs/{id}/checkpoint", "save", "x"),
     ("POST /jobs/{id}/logs", "report", "x"),

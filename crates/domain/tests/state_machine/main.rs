@@ -131,6 +131,8 @@ fn every_event_of_a_job_is_on_the_page() {
         "worker_quarantined",
         "worker_released",
         "terminal_opened",
+        "image_pulling",
+        "image_pulled",
     ];
     let edges = SINGLES.iter().chain(&*GANGS);
     let events: BTreeSet<&str> = edges.flat_map(|edge| edge.events.iter().copied()).collect();

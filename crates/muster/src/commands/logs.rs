@@ -55,7 +55,7 @@ async fn of_job(
     if args.follow && args.attempt.is_none() && !exit::is_final(job.status) {
         let until_start = (job.attempts == 0).then(|| tell_waiting(&client, &id, &args.job));
         let first_attempt = job.attempts.max(1);
-        let following = follow(Follower { client, query, first_attempt, sink });
+        let following = follow(Follower { client, query, first_attempt, tells_pulls: false, sink });
         let code = unless_left(Box::pin(async {
             following.await.map(|shown| exit::of_shown(exit::OK, shown.incomplete))
         }))

@@ -135,7 +135,7 @@ async fn run_on(
     }
     let sink = Sink::new(Streams::Both, settings.screen, false);
     let query = LogQuery { job_id: job.id.clone(), from_lease: Some(0), follow: true, ..LogQuery::default() };
-    let follower = Follower { client: client.clone(), query, first_attempt: 1, sink };
+    let follower = Follower { client: client.clone(), query, first_attempt: 1, tells_pulls: true, sink };
     let following = tokio::spawn(follow(follower));
     let (followed, by_us) = match watch(following, &client, &job.id, signals).await? {
         Watched::Ended { result, cancelled } => (result, cancelled),

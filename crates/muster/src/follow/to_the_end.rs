@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::copy::copy;
 use super::patience::Patience;
 use super::sink::Sink;
-use crate::output::{attempt_end, note};
+use crate::output::{attempt_end, note, pull_line};
 
 /// What to follow.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub(crate) struct Follower {
     pub(crate) query: LogQuery,
     /// Events before this attempt are not told.
     pub(crate) first_attempt: u32,
+    /// Whether it is said that the image is pulled.
+    pub(crate) tells_pulls: bool,
     pub(crate) sink: Sink,
 }
 
@@ -94,6 +96,7 @@ impl Progress {
             self.after = event.id;
             match event.kind.as_str() {
                 "requeued" => tell_requeued(&event, follower),
+                "image_pulling" | "image_pulled" => tell_pull(&event, follower),
                 "done" | "failed" | "cancelled" => self.ended = true,
                 _ => {}
             }
@@ -114,6 +117,12 @@ async fn over(copying: &mut Option<JoinHandle<anyhow::Result<bool>>>) -> anyhow:
     match copying {
         Some(copying) => copying.await?,
         None => std::future::pending().await,
+    }
+}
+
+fn tell_pull(event: &Event, follower: &Follower) {
+    if let Some(line) = pull_line(event).filter(|_| follower.tells_pulls && !follower.sink.is_json()) {
+        note(&line);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_client::status_name;
-use muster_protocol::{ArtifactInput, Concurrency, Container, DependencyRule, Job, Retry};
+use muster_protocol::{ArtifactInput, Concurrency, Container, DependencyRule, ImagePull, Job, Retry};
 use serde_json::Value;
 
 use super::human::command;
@@ -40,7 +40,7 @@ pub(crate) fn job_details(job: &Job, now: Timestamp, screen: Screen) -> String {
     add("held", job.held.as_deref().map(printable).unwrap_or_default());
     add("exit", exit(job));
     add("command", command(job));
-    add("image", job.image.as_deref().map(printable).unwrap_or_default());
+    add("image", image(job));
     add("container", job.container.as_deref().map(container).unwrap_or_default());
     for (label, value) in finds(job).into_iter().chain(leaves(job)) {
         add(label, value);
@@ -96,6 +96,24 @@ fn afterwards(job: &Job) -> Vec<(&'static str, String)> {
 
 fn words_if(is_so: bool, words: &str) -> String {
     if is_so { words.to_owned() } else { String::new() }
+}
+
+/// The image with what is known of it: which one ran, or how far its pull is.
+fn image(job: &Job) -> String {
+    let Some(image) = job.image.as_deref().map(printable) else { return String::new() };
+    match (&job.image_pull, &job.image_digest) {
+        (Some(pull), _) => format!("{image} ({})", pulling(pull)),
+        (None, Some(digest)) => format!("{image} ({})", printable(digest)),
+        (None, None) => image,
+    }
+}
+
+/// How far a pull is: `pulling, 31.0M of 120.0M`.
+pub(crate) fn pulling(pull: &ImagePull) -> String {
+    match pull.total_bytes {
+        0 => "pulling".to_owned(),
+        total => format!("pulling, {} of {}", bytes(pull.bytes), bytes(total)),
+    }
 }
 
 /// What was said about a container, in the words of the options.

@@ -80,6 +80,10 @@ fn details(event: &Event) -> String {
         "unreserved" => vec![text("reason")],
         "checkpoint_saved" => vec![event.data.get("bytes").and_then(Value::as_u64).map(bytes)],
         "terminal_opened" => vec![text("kind")],
+        "image_pulling" => vec![text("image")],
+        "image_pulled" => {
+            vec![text("image"), pull_cost(event), text("digest").map(|digest| format!("({digest})"))]
+        }
         "requeued" => vec![Some(attempt_end(event))],
         "done" | "finished" => vec![
             event
@@ -113,6 +117,23 @@ fn used(event: &Event) -> Option<String> {
     });
     let parts: Vec<String> = cpu.into_iter().chain(peak).collect();
     (!parts.is_empty()).then(|| format!("({})", parts.join(", ")))
+}
+
+/// What a pull took: `72.1M in 3.0s`.
+fn pull_cost(event: &Event) -> Option<String> {
+    let size = event.data.get("bytes").and_then(Value::as_u64).filter(|size| *size > 0).map(bytes);
+    let took = event.data.get("seconds").and_then(Value::as_f64).map(seconds_span);
+    Some(format!("{}in {}", size.map(|size| format!("{size} ")).unwrap_or_default(), took?))
+}
+
+/// The pull of an image, as it begins and as it has ended.
+pub(crate) fn pull_line(event: &Event) -> Option<String> {
+    let image = printable(event.data.get("image").and_then(Value::as_str)?);
+    match event.kind.as_str() {
+        "image_pulling" => Some(format!("pulling {image}")),
+        "image_pulled" => Some(format!("pulled {image}, {}", pull_cost(event)?)),
+        _ => None,
+    }
 }
 
 /// How an attempt ended that was not the last: `attempt 1 failed (exit code 4)`.

@@ -393,6 +393,8 @@ impl Metrics {
             | EventKind::Drained { .. }
             | EventKind::CheckpointSaved { .. }
             | EventKind::TerminalOpened { .. }
+            | EventKind::ImagePulling { .. }
+            | EventKind::ImagePulled { .. }
             | EventKind::WorkerRegistered
             | EventKind::WorkerOffline => {}
         }

@@ -17,6 +17,7 @@ mod docs;
 mod events;
 mod explain;
 mod gangs;
+mod images;
 mod inputs;
 mod jobs;
 mod listing;

@@ -23,9 +23,9 @@ use super::request_schemas;
 use super::submit::SubmitAnswer;
 use super::{
     arrays, artifact_links, artifact_uploads, artifacts, auth, batch, bulk, cancel, checkpoint, claim,
-    control, credentials, dead_letters, docs, events, explain, gangs, inputs, jobs, listing, logs, notice,
-    oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage,
-    users, webhooks, workers,
+    control, credentials, dead_letters, docs, events, explain, gangs, images, inputs, jobs, listing, logs,
+    notice, oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads,
+    usage, users, webhooks, workers,
 };
 
 #[derive(OpenApi)]
@@ -82,6 +82,7 @@ use super::{
         reports::report_release,
         reports::job_heartbeat,
         reports::report_preempted,
+        images::note_image,
         checkpoint::save_checkpoint,
         checkpoint::get_checkpoint,
         artifacts::list_artifacts,

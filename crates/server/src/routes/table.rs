@@ -19,9 +19,9 @@ use crate::error::ApiError;
 use super::rows::{Routes, Verb};
 use super::{
     arrays, artifact_links, artifact_uploads, artifacts, auth, batch, bulk, cancel, checkpoint, claim,
-    control, credentials, dead_letters, docs, events, explain, gangs, inputs, jobs, listing, logs, notice,
-    oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads, usage,
-    users, webhooks, workers,
+    control, credentials, dead_letters, docs, events, explain, gangs, images, inputs, jobs, listing, logs,
+    notice, oidc, pipelines, queues, reports, secrets, submit, summary, sync, system, terminals, uploads,
+    usage, users, webhooks, workers,
 };
 
 /// The whole API of one scheduler.
@@ -112,6 +112,7 @@ fn worker_routes(routes: Routes) -> Routes {
         .post("/jobs/{id}/release", ReportJobs, reports::report_release)
         .post("/jobs/{id}/heartbeat", ReportJobs, reports::job_heartbeat)
         .post("/jobs/{id}/preempted", ReportJobs, reports::report_preempted)
+        .post("/jobs/{id}/image", ReportJobs, images::note_image)
         .get("/jobs/{id}/checkpoint", ReadCheckpoint, checkpoint::get_checkpoint)
         .post("/jobs/{id}/checkpoint", SaveCheckpoint, checkpoint::save_checkpoint)
         .post("/jobs/{id}/logs", ReportJobs, logs::append_log)

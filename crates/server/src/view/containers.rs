@@ -9,7 +9,7 @@ pub(super) fn of_spec(spec: &domain::JobSpec) -> (Option<String>, Option<Box<wir
     let Some(asked) = spec.container.as_deref() else { return (None, None) };
     let container = wire::Container {
         network: asked.network.map(network),
-        pull: asked.pull.map(pull),
+        pull: asked.pull.map(policy),
         mounts: asked.mounts.clone(),
         read_only: asked.read_only,
         user: asked.user.clone(),
@@ -24,6 +24,11 @@ pub(super) fn of_spec(spec: &domain::JobSpec) -> (Option<String>, Option<Box<wir
     (Some(asked.image.clone()), said.then(|| Box::new(container)))
 }
 
+/// How far the worker that holds a job is with the pull of its image.
+pub(super) fn pull(job: &domain::Job) -> Option<wire::ImagePull> {
+    job.image_pull().map(|pull| wire::ImagePull { bytes: pull.bytes, total_bytes: pull.total })
+}
+
 fn network(network: Network) -> wire::ContainerNetwork {
     match network {
         Network::None => wire::ContainerNetwork::None,
@@ -32,8 +37,8 @@ fn network(network: Network) -> wire::ContainerNetwork {
     }
 }
 
-fn pull(policy: Pull) -> wire::PullPolicy {
-    match policy {
+fn policy(pull: Pull) -> wire::PullPolicy {
+    match pull {
         Pull::Missing => wire::PullPolicy::Missing,
         Pull::Always => wire::PullPolicy::Always,
         Pull::Never => wire::PullPolicy::Never,

@@ -87,6 +87,7 @@ fn event_data(kind: &domain::EventKind) -> wire::EventData {
             put("bytes", (*bytes).into());
         }
         EventKind::TerminalOpened { kind } => drop(put("kind", kind.name().into())),
+        EventKind::ImagePulling { .. } | EventKind::ImagePulled { .. } => image_data(kind, &mut put),
         EventKind::Held { reason } | EventKind::WorkerReleased { reason } => {
             put("reason", reason.clone().into());
         }
@@ -120,6 +121,21 @@ fn put_failure(put: &mut impl FnMut(&str, Value) -> Option<Value>, attempt: u32,
         domain::EndReason::OutOfMemory { exit, .. } => {
             put("cause", "oom".into());
             put_exit(put, *exit);
+        }
+        _ => {}
+    }
+}
+
+/// What happened to the image of a container.
+fn image_data(kind: &domain::EventKind, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
+    use domain::EventKind;
+    match kind {
+        EventKind::ImagePulling { image } => drop(put("image", image.clone().into())),
+        EventKind::ImagePulled { image, digest, bytes, took } => {
+            put("image", image.clone().into());
+            put("digest", digest.as_ref().into());
+            put("bytes", (*bytes).into());
+            put("seconds", took.as_secs_f64().into());
         }
         _ => {}
     }

@@ -165,7 +165,18 @@ pub(crate) fn job(job: &domain::Job, checkpoint: Option<&Arc<[u8]>>) -> wire::Jo
         served_seconds: (job.served > domain::Span::ZERO).then(|| job.served.as_secs_f64()),
         pinned: job.pinned,
         // What a claim, a submit and a list of tasks say besides is added there.
-        ..wire::Job { prepared_at: prepared_at(job), usage: usage::of_job(job), ..wishes(spec) }
+        ..told(job)
+    }
+}
+
+/// What its workers told of it besides how it ended.
+fn told(job: &domain::Job) -> wire::Job {
+    wire::Job {
+        prepared_at: prepared_at(job),
+        usage: usage::of_job(job),
+        image_digest: job.image_digest().map(|digest| digest.to_string()),
+        image_pull: containers::pull(job),
+        ..wishes(&job.spec)
     }
 }
 

@@ -20,6 +20,7 @@ pub mod gangs;
 pub mod gates;
 pub mod health;
 pub mod history;
+pub mod images;
 pub mod jobs;
 pub mod leadership;
 pub mod lease_terms;
@@ -218,6 +219,7 @@ macro_rules! compliance_suite {
                 tasks_of_a_gang_say_who_stopped_them, a_batch_keeps_its_callers_apart,
                 what_operators_change_leaves_a_line,
             }
+            images { a_pull_is_told_by_the_holder_and_kept_until_it_is_over }
             visibility {
                 pages_of_what_is_visible_join_without_loss, nothing_visible_is_an_empty_list,
                 the_viewers_of_a_queue_see_its_jobs, of_a_pipeline_only_visible_steps_are_shown,

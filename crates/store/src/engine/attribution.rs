@@ -31,6 +31,7 @@ impl Doer {
             | Command::Heartbeat { .. }
             | Command::Prepared { .. }
             | Command::AcknowledgeStop { .. }
+            | Command::NoteImage { .. }
             | Command::KeepArtifacts(_)
             | Command::SaveCheckpoint { .. } => Self::Holder,
             Command::Account(command) => Self::Known(By::parse(&command.by.name)),

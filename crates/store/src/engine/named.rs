@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use muster_domain::image::ImageNote;
 use muster_domain::{
     Caller, Change, EndReason, Event, EventKind, Job, JobId, Rejection, Status, TerminalKind, Trigger,
+    lifecycle,
 };
 
 use super::Answers;
@@ -50,6 +52,7 @@ pub(crate) async fn apply<T: Tx>(
             Command::PutPart(part) => put_part(work, part).await?,
             Command::NoteInstance(instance) => note_instance(work, instance).await?,
             Command::NoteTerminal { job, kind } => note_terminal(work, *job, *kind),
+            Command::NoteImage { job, caller, note } => note_image(work, *job, caller, note),
             Command::Submit(_)
             | Command::Claim(_)
             | Command::RegisterWorker(_)
@@ -107,6 +110,12 @@ fn note_terminal<T: Tx>(work: &mut Work<'_, T>, id: JobId, kind: TerminalKind) -
     let event = Event::of_job(id, work.now, EventKind::TerminalOpened { kind });
     work.note(event);
     Ok(Outcome::Changed { job, repeated: false })
+}
+
+fn note_image<T: Tx>(work: &mut Work<'_, T>, id: JobId, caller: &Caller, note: &ImageNote) -> Answer {
+    lifecycle::speaks_for(work.job(id)?, caller)?;
+    let change = work.note_image(id, note)?;
+    Ok(Outcome::Changed { job: work.job(id)?.clone(), repeated: change == Change::Repeated })
 }
 
 /// Answered with the job as it is now, so that the worker hears of a stop.

@@ -36,10 +36,9 @@ pub(crate) async fn lock_in_order<T: Tx>(
             }
             Command::Heartbeat { job, .. }
             | Command::SaveCheckpoint { job, .. }
+            | Command::NoteImage { job, .. }
             | Command::PutPart(CheckpointPart { job, .. })
-            | Command::KeepArtifacts(KeepArtifacts { job, .. }) => {
-                alone.insert(*job);
-            }
+            | Command::KeepArtifacts(KeepArtifacts { job, .. }) => alone.extend([*job]),
             Command::Hold { job, .. }
             | Command::NoteTerminal { job, .. }
             | Command::Prepared { job, .. }

@@ -45,9 +45,14 @@ pub(super) async fn why<T: Tx>(
                 reasons.into()
             }
         }
-        Phase::Reserved { .. } => assembling(tx, &job).await?.into(),
+        Phase::Reserved { .. } => {
+            let mut reasons = assembling(tx, &job).await?;
+            reasons.extend(pulling(&job));
+            reasons.into()
+        }
         Phase::Running { worker, .. } => {
-            vec![Reason::Running { worker: worker.clone(), since: job.started_at }].into()
+            let running = Reason::Running { worker: worker.clone(), since: job.started_at };
+            std::iter::once(running).chain(pulling(&job)).collect::<Vec<_>>().into()
         }
         Phase::Preempting { stop, .. } | Phase::Preempted { stop, .. } => {
             vec![Reason::Stopping { why: stop.to_string() }].into()
@@ -58,6 +63,12 @@ pub(super) async fn why<T: Tx>(
         }
     };
     Ok(Some((job, explanation)))
+}
+
+/// What its worker does before the command of the job runs.
+fn pulling(job: &Job) -> Option<Reason> {
+    let (pull, container) = (job.image_pull()?, job.spec.container.as_ref()?);
+    Some(Reason::Pulling { image: container.image.clone(), bytes: pull.bytes, total: pull.total })
 }
 
 fn hold(job: &Job) -> String {

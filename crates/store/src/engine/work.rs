@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use muster_domain::image::{self, ImageNote};
 use muster_domain::memory_growth::{self, asked_mb};
 use muster_domain::{
     By, Change, Edit, Effects, Ended, EndedAttempt, Event, EventKind, GangChange, GangId, Job, JobId,
@@ -418,6 +419,18 @@ impl<'t, T: Tx> Work<'t, T> {
         held.job.rank = self.policies.rank_of(&held.job);
         held.changed = true;
         self.note(Event::of_job(id, self.now, EventKind::Edited { what }));
+    }
+
+    /// Writes down what the holder of a job says about the image of its container.
+    pub(crate) fn note_image(&mut self, id: JobId, note: &ImageNote) -> Result<Change, Rejection> {
+        let held = self.jobs.get_mut(&id).ok_or(Rejection::JobNotFound { id })?;
+        let change = image::note(&mut held.job, note);
+        held.changed |= change != Change::Repeated;
+        let by = self.by(self.job(id).ok());
+        if let Change::Happened(kind) = &change {
+            self.note_by(Event::of_job(id, self.now, kind.clone()), by);
+        }
+        Ok(change)
     }
 
     /// Writes a held job again, with the rank that it has by now.

@@ -34,7 +34,7 @@ pub use mounts::AllowedMount;
 pub(crate) use note::{Note, Verdict};
 pub(crate) use own_terminal::pass_everything;
 pub(crate) use plan::{Planned, Surroundings, plan};
-pub(crate) use pull::{Prospect, Pulls, Wanted};
+pub(crate) use pull::{Fetched, Prospect, Pulled, Pulls, Wanted};
 pub(crate) use removal::{
     end_first_process, is_in_use, mark_in_use, remove_all_here, remove_in_process, remove_strangers,
     run_from_arguments as run_removal_from_arguments,

@@ -45,6 +45,17 @@ impl std::fmt::Debug for Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pulled {
     pub(crate) id: String,
+    /// In its repository; the id again where it comes from none.
+    pub(crate) digest: String,
+    /// What had to be fetched of it.
+    pub(crate) fetched: Option<Fetched>,
+}
+
+/// How much of an image has come, of how much that is known of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Fetched {
+    pub(crate) bytes: u64,
+    pub(crate) total: u64,
 }
 
 /// Why there is no image.
@@ -66,11 +77,11 @@ pub(crate) enum Prospect {
 
 type Result<T, E = PullFailure> = std::result::Result<T, E>;
 
-/// How far a pull is: in words, or its end.
+/// How far a pull is. Nothing was fetched before the registry has named a layer that is not there.
 #[derive(Debug, Clone)]
 enum Progress {
-    Under(String),
-    Over(Result<()>),
+    Under(Option<Fetched>),
+    Over(Result<Option<Fetched>>),
 }
 
 /// An image and what its registry asks for.
@@ -83,8 +94,8 @@ pub(crate) struct Pulls {
 }
 
 impl Pulls {
-    /// Sees to it that the image is there. `tell` hears how far a pull is, now and then.
-    pub(crate) async fn provide(&self, wanted: &Wanted, tell: impl Fn(String)) -> Result<Pulled> {
+    /// Sees to it that the image is there. `tell` hears that the registry is asked, and how far the pull is.
+    pub(crate) async fn provide(&self, wanted: &Wanted, tell: impl Fn(Option<Fetched>)) -> Result<Pulled> {
         let client = wanted.reach.client().map_err(later)?;
         if wanted.policy != PullPolicy::Always
             && let Some(found) = inspect(&client, &wanted.image).await?
@@ -96,18 +107,24 @@ impl Pulls {
                 format!("the worker does not have the image {}, and the job says pull: never", wanted.image);
             return Err(PullFailure { message, prospect: Prospect::Elsewhere });
         }
-        self.pull(client.clone(), wanted, tell).await?;
+        let fetched = self.pull(client.clone(), wanted, tell).await?;
         let missing = || later(format!("the image {} was pulled and is not there", wanted.image));
-        inspect(&client, &wanted.image).await?.ok_or_else(missing)
+        let found = inspect(&client, &wanted.image).await?.ok_or_else(missing)?;
+        Ok(Pulled { fetched, ..found })
     }
 
-    async fn pull(&self, client: Docker, wanted: &Wanted, tell: impl Fn(String)) -> Result<()> {
+    async fn pull(
+        &self,
+        client: Docker,
+        wanted: &Wanted,
+        tell: impl Fn(Option<Fetched>),
+    ) -> Result<Option<Fetched>> {
         let mut progress = self.join(client, wanted);
         loop {
             let now = progress.borrow_and_update().clone();
             match now {
                 Progress::Over(result) => return result,
-                Progress::Under(words) => tell(words),
+                Progress::Under(fetched) => tell(fetched),
             }
             if progress.changed().await.is_err() {
                 return Err(later(format!("the pull of {} was broken off", wanted.image)));
@@ -122,7 +139,7 @@ impl Pulls {
         if let Some(known) = under_way.get(&key) {
             return known.clone();
         }
-        let (sender, receiver) = watch::channel(Progress::Under(format!("pulling {}", wanted.image)));
+        let (sender, receiver) = watch::channel(Progress::Under(None));
         under_way.insert(key.clone(), receiver.clone());
         let (pulls, wanted) = (Arc::clone(&self.under_way), wanted.clone());
         tokio::spawn(async move {
@@ -141,7 +158,11 @@ fn later(message: String) -> PullFailure {
 async fn inspect(client: &Docker, image: &str) -> Result<Option<Pulled>> {
     let silent = || later("the container engine does not answer".to_owned());
     match timeout(INSPECT, client.inspect_image(image)).await.map_err(|_| silent())? {
-        Ok(found) => Ok(Some(Pulled { id: found.id.unwrap_or_else(|| image.to_owned()) })),
+        Ok(found) => {
+            let id = found.id.unwrap_or_else(|| image.to_owned());
+            let digest = digest(image, &found.repo_digests.unwrap_or_default());
+            Ok(Some(Pulled { digest: digest.unwrap_or_else(|| id.clone()), id, fetched: None }))
+        }
         Err(error) if status(&error) == Some(404) => Ok(None),
         Err(error) => {
             Err(later(format!("the container engine cannot be asked for {image}: {}", words(&error))))
@@ -149,7 +170,26 @@ async fn inspect(client: &Docker, image: &str) -> Result<Option<Pulled>> {
     }
 }
 
-async fn pull(client: &Docker, wanted: &Wanted, progress: &watch::Sender<Progress>) -> Result<()> {
+/// The digest of an image in the repository that its name means, else in any. They are written `repository@sha256:...`.
+fn digest(image: &str, known: &[String]) -> Option<String> {
+    let name = image.split('@').next().unwrap_or(image);
+    let last = name.rfind('/').map_or(0, |slash| slash + 1);
+    let end = name[last..].find(':').map_or(name.len(), |colon| last + colon);
+    let repository = &name[..end];
+    let parts = || known.iter().filter_map(|entry| entry.split_once('@'));
+    // Some engines write the registry that is meant without being named.
+    let is_meant = |whole: &str| {
+        whole == repository || whole.strip_suffix(repository).is_some_and(|host| host.ends_with('/'))
+    };
+    let found = parts().find(|(whole, _)| is_meant(whole)).or_else(|| parts().next());
+    found.map(|(_, digest)| digest.to_owned())
+}
+
+async fn pull(
+    client: &Docker,
+    wanted: &Wanted,
+    progress: &watch::Sender<Progress>,
+) -> Result<Option<Fetched>> {
     let credentials =
         wanted.credentials.as_deref().map(|text| credentials(text, &wanted.image)).transpose()?;
     let options = CreateImageOptionsBuilder::new().from_image(&with_tag(&wanted.image)).build();
@@ -157,11 +197,10 @@ async fn pull(client: &Docker, wanted: &Wanted, progress: &watch::Sender<Progres
     let mut layers = Layers::default();
     loop {
         match timeout(SILENCE, pieces.next()).await {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(layers.fetched()),
             Ok(Some(Ok(piece))) => {
-                if let Some(words) = layers.note(&piece) {
-                    progress.send_replace(Progress::Under(format!("pulling {}: {words}", wanted.image)));
-                }
+                layers.note(&piece);
+                progress.send_replace(Progress::Under(layers.fetched()));
             }
             Ok(Some(Err(error))) => return Err(failure(&wanted.image, &error)),
             Err(_) => return Err(later(format!("the pull of {} has stalled", wanted.image))),
@@ -196,24 +235,47 @@ fn failure(image: &str, error: &Error) -> PullFailure {
     PullFailure { message: format!("the image {image} cannot be pulled: {said}"), prospect }
 }
 
-/// What the layers of an image are at.
+/// What the layers of an image are at: those that were not there before.
 #[derive(Debug, Default)]
 struct Layers {
-    sizes: HashMap<String, (i64, i64)>,
+    sizes: HashMap<String, Fetched>,
 }
 
 impl Layers {
-    /// Takes note of a line of the engine, and says how far all is.
-    fn note(&mut self, piece: &CreateImageInfo) -> Option<String> {
-        let detail = piece.progress_detail.as_ref()?;
-        let (current, total) = (detail.current?, detail.total?);
-        if piece.status.as_deref() != Some("Downloading") {
-            return None;
+    /// Takes note of a line of the engine.
+    fn note(&mut self, piece: &CreateImageInfo) {
+        let (Some(id), Some(status)) = (&piece.id, piece.status.as_deref()) else { return };
+        let detail = piece.progress_detail.as_ref();
+        let number = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+        let current = number(detail.and_then(|detail| detail.current));
+        let total = number(detail.and_then(|detail| detail.total));
+        match status {
+            "Pulling fs layer" => {
+                self.sizes.entry(id.clone()).or_default();
+            }
+            "Downloading" => {
+                let layer = self.sizes.entry(id.clone()).or_default();
+                layer.bytes = current.unwrap_or(layer.bytes);
+                layer.total = total.unwrap_or(layer.total).max(layer.bytes);
+            }
+            // Small layers are never seen on their way.
+            "Download complete" | "Extracting" => {
+                if let Some(layer) = self.sizes.get_mut(id) {
+                    layer.total = total.unwrap_or(layer.total);
+                    layer.bytes = layer.total;
+                }
+            }
+            _ => {}
         }
-        self.sizes.insert(piece.id.clone()?, (current, total));
-        let (current, total) =
-            self.sizes.values().fold((0, 0), |(had, all), (current, total)| (had + current, all + total));
-        Some(format!("{} of {} MB", current / 1_000_000, total / 1_000_000))
+    }
+
+    /// All together, if there are any.
+    fn fetched(&self) -> Option<Fetched> {
+        let add = |sum: Fetched, layer: &Fetched| Fetched {
+            bytes: sum.bytes.saturating_add(layer.bytes),
+            total: sum.total.saturating_add(layer.total),
+        };
+        (!self.sizes.is_empty()).then(|| self.sizes.values().fold(Fetched::default(), add))
     }
 }
 
@@ -288,6 +350,39 @@ mod tests {
         assert_eq!(registry("a/b"), "index.docker.io");
         assert_eq!(registry("localhost/b"), "localhost");
         assert_eq!(registry("h:5000/a/b:1"), "h:5000");
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_repository_that_is_meant() {
+        let known = ["h:5000/a/b@sha256:1", "docker.io/library/busybox@sha256:2"].map(str::to_owned);
+        let found = |image: &str| digest(image, &known);
+        assert_eq!(found("h:5000/a/b:1").as_deref(), Some("sha256:1"));
+        assert_eq!(found("busybox").as_deref(), Some("sha256:2"));
+        assert_eq!(found("busybox:1@sha256:2").as_deref(), Some("sha256:2"));
+        assert_eq!(found("box").as_deref(), Some("sha256:1"), "it has another name there");
+        assert_eq!(digest("busybox", &[]), None);
+    }
+
+    #[test]
+    fn layers_add_up_and_those_that_were_there_do_not_count() {
+        let mut layers = Layers::default();
+        let mut note = |id: &str, status: &str, detail: Option<(i64, i64)>| {
+            let progress_detail = detail.map(|(current, total)| bollard::models::ProgressDetail {
+                current: Some(current),
+                total: Some(total),
+            });
+            let (id, status) = (Some(id.to_owned()), Some(status.to_owned()));
+            layers.note(&CreateImageInfo { id, status, progress_detail, ..CreateImageInfo::default() });
+            layers.fetched()
+        };
+        let fetched = |bytes, total| Some(Fetched { bytes, total });
+        assert_eq!(note("old", "Already exists", None), None);
+        assert_eq!(note("a", "Pulling fs layer", None), fetched(0, 0));
+        note("b", "Pulling fs layer", None);
+        assert_eq!(note("a", "Downloading", Some((5, 20))), fetched(5, 20));
+        assert_eq!(note("b", "Extracting", Some((1, 7))), fetched(12, 27));
+        assert_eq!(note("a", "Download complete", None), fetched(27, 27));
+        assert_eq!(note("old", "Pull complete", None), fetched(27, 27));
     }
 
     #[test]

@@ -154,7 +154,7 @@ async fn prepare(tools: &Tools, spec: &mut StartSpec, steps: &[Step]) -> Result<
                 checkpoint::fetch(&tools.client, spec).await?;
             }
             // One pull may be for many: it takes no room from others.
-            Step::Image(wanted) => image::provide(&tools.pulls, wanted, spec).await?,
+            Step::Image(wanted) => image::provide(tools, wanted, spec).await?,
             Step::Stdin(id) => {
                 let _room = tools.room.acquire().await;
                 let target = upload::stdin_target(spec)?;
