@@ -174,7 +174,7 @@ fn told(job: &domain::Job) -> wire::Job {
     wire::Job {
         prepared_at: prepared_at(job),
         usage: usage::of_job(job),
-        image_digest: job.image_digest().map(|digest| digest.to_string()),
+        image_digest: job.image_digest().map(ToString::to_string),
         image_pull: containers::pull(job),
         ..wishes(&job.spec)
     }

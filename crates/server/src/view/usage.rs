@@ -47,7 +47,7 @@ pub(crate) fn attempts(job: &domain::Job, events: &[domain::Event]) -> Vec<wire:
                 worker_id: worker.as_ref().map(|worker| worker.as_str().to_owned()),
                 started_at: to_wire(event.at),
                 requested: job.spec.resources.as_ref().map(resources),
-                image_digest: job.image_digest_of(*lease).map(|digest| digest.to_string()),
+                image_digest: job.image_digest_of(*lease).map(ToString::to_string),
                 ..wire::Attempt::default()
             }),
             (EventKind::Started { .. }, Some(open)) => open.started_at = to_wire(event.at),
