@@ -65,25 +65,55 @@ pub(crate) fn exit_code(end: &TerminalEnd) -> u8 {
 /// Serves a session until somebody ends it.
 pub(crate) async fn serve(terminal: Terminal, wish: Wish) -> anyhow::Result<Left> {
     let Terminal { mut reader, mut writer } = terminal;
+    // The program may run before we are told so: a signal in between is meant for it.
+    let mut heard = Heard::start()?;
     if let Err(error) = writer.send(&TerminalFrame::Open(wish.open.clone())).await {
         return Ok(Left::Lost(error));
     }
-    match reader.frame().await {
-        Ok(Some(TerminalFrame::Opened)) => {}
-        Ok(Some(TerminalFrame::Refused(reason))) => return Ok(Left::Refused(reason)),
-        Ok(Some(TerminalFrame::Ended(end))) => return Ok(Left::Ended(end)),
-        Ok(Some(_)) => anyhow::bail!("the worker speaks of something that was not opened"),
-        Ok(None) => return Ok(Left::Lost(reader.ended_early())),
-        Err(error) => return Ok(Left::Lost(error)),
-    }
+    let interrupts = match opened(&mut reader, &mut heard, wish.forwards_signals).await? {
+        Ok(interrupts) => interrupts,
+        Err(left) => return Ok(left),
+    };
     let raw = wish.raw.then(RawMode::enter).transpose().context("our terminal cannot be changed")?;
     let input = if wish.input || wish.raw { Some(Input::take().await) } else { None };
     let (sender, frames) = mpsc::channel(AHEAD);
     let sending = tokio::spawn(send(writer, frames));
-    let left = Ours::new(&wish, input, sender)?.serve(show(&mut reader, raw)).await;
+    let left = Ours::new(&wish, input, sender, (heard, interrupts)).serve(show(&mut reader, raw)).await;
     // What was typed last is on its way, unless nobody takes it.
     sending.abort();
     Ok(left)
+}
+
+/// Waits until the session is open. Says how often Ctrl-C was pressed meanwhile, or how it was left.
+async fn opened(
+    reader: &mut TerminalReader,
+    heard: &mut Heard,
+    forwards: bool,
+) -> anyhow::Result<Result<u32, Left>> {
+    let mut interrupts = 0;
+    let frame = {
+        let mut frame = std::pin::pin!(reader.frame());
+        loop {
+            tokio::select! {
+                frame = &mut frame => break frame,
+                _ = heard.interrupt.recv() => interrupts += 1,
+                _ = heard.quit.recv() => return Ok(Err(Left::BySignal(exit::CANCELLED))),
+                _ = heard.terminate.recv() => return Ok(Err(Left::BySignal(exit::TERMINATED))),
+                _ = heard.hang_up.recv() => return Ok(Err(Left::BySignal(exit::HUNG_UP))),
+            }
+            if !forwards || interrupts >= PATIENCE {
+                return Ok(Err(Left::BySignal(exit::CANCELLED)));
+            }
+        }
+    };
+    Ok(match frame {
+        Ok(Some(TerminalFrame::Opened)) => Ok(interrupts),
+        Ok(Some(TerminalFrame::Refused(reason))) => Err(Left::Refused(reason)),
+        Ok(Some(TerminalFrame::Ended(end))) => Err(Left::Ended(end)),
+        Ok(Some(_)) => anyhow::bail!("the worker speaks of something that was not opened"),
+        Ok(None) => Err(Left::Lost(reader.ended_early())),
+        Err(error) => Err(Left::Lost(error)),
+    })
 }
 
 /// Sends frames, and signs of life in between.
@@ -133,6 +163,27 @@ async fn show(reader: &mut TerminalReader, mut raw: Option<RawMode>) -> Left {
     }
 }
 
+/// The signals that are heard.
+struct Heard {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    quit: Signal,
+    window: Signal,
+}
+
+impl Heard {
+    fn start() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+            window: signal(SignalKind::window_change())?,
+        })
+    }
+}
+
 /// What happens at this end.
 struct Ours {
     frames: mpsc::Sender<TerminalFrame>,
@@ -144,11 +195,7 @@ struct Ours {
     /// What was typed and not yet handed over.
     next: Option<TerminalFrame>,
     interrupts: u32,
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-    quit: Signal,
-    window: Signal,
+    heard: Heard,
 }
 
 /// One thing that happened.
@@ -162,10 +209,18 @@ enum Event {
 }
 
 impl Ours {
-    fn new(wish: &Wish, input: Option<Input>, frames: mpsc::Sender<TerminalFrame>) -> io::Result<Self> {
+    fn new(
+        wish: &Wish,
+        input: Option<Input>,
+        frames: mpsc::Sender<TerminalFrame>,
+        (heard, interrupts): (Heard, u32),
+    ) -> Self {
+        if interrupts > 0 {
+            let _ = frames.try_send(TerminalFrame::Signal(libc::SIGINT as u8));
+        }
         // Without input a program reads nothing, at once.
         let next = (!wish.input && !wish.raw).then_some(TerminalFrame::InputEnd);
-        Ok(Self {
+        Self {
             frames,
             input,
             keys: wish.raw.then(|| DetachFilter::new(wish.detach.clone())),
@@ -173,13 +228,9 @@ impl Ours {
             sizes: wish.open.size.is_some() && wish.raw,
             forwards: wish.forwards_signals,
             next,
-            interrupts: 0,
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-            window: signal(SignalKind::window_change())?,
-        })
+            interrupts,
+            heard,
+        }
     }
 
     /// Until `shown` is over or we leave.
@@ -202,7 +253,8 @@ impl Ours {
 
     async fn event(&mut self) -> Event {
         let waits = self.next.is_some();
-        let Self { frames, input, next, interrupt, terminate, hang_up, quit, window, .. } = self;
+        let Self { frames, input, next, heard, .. } = self;
+        let Heard { interrupt, terminate, hang_up, quit, window } = heard;
         let typed = async {
             match input {
                 Some(input) => input.next().await,

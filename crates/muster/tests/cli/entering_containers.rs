@@ -127,7 +127,11 @@ fn a_container_has_a_terminal_that_is_typed_to_resized_left_and_entered_again() 
 
     // A shell beside it, in a terminal of its own.
     let beside = Terminal::start(&up, SMALL, &format!("muster exec {job}{THEN}"));
-    beside.press(&["-l", "stty size; echo in $MUSTER_JOB_ID"]);
+    // The engine learns the size when the program has started.
+    beside.press(&[
+        "-l",
+        "until [ \"$(stty size)\" = '24 80' ]; do sleep 0.01; done; stty size; echo in $MUSTER_JOB_ID",
+    ]);
     beside.press(&["Enter"]);
     beside.shows(&["24 80", &format!("in {job}")]);
     beside.press(&["-l", "exit 5"]);
