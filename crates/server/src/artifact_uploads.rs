@@ -1,6 +1,6 @@
 //! Artifacts that their holder sends straight to the blob store: places for them, and the check of what came.
 //!
-//! Guarantees: the key of a file follows from job, lease, name and content, so that whoever comes back after a crash finds
+//! Guarantees: the key of a file follows from job, lease, name and content, so that a worker finds after a crash
 //! what has arrived; a link takes the announced content only; a file is listed after the store has said that it is there.
 
 use std::time::Duration;

@@ -207,7 +207,7 @@ async fn check_dependencies(app: &App, principal: &Principal, jobs: &[NewJob]) -
     Ok(())
 }
 
-/// Notes whom the jobs are of as far as that is proven. A submitter who names another user proves nothing.
+/// Notes the proven submitter of the jobs, if there is one. A submitter who names another user proves nothing.
 fn vouch(proven: Option<&str>, jobs: &mut [NewJob]) {
     let Some(proven) = proven else { return };
     // Jobs of an array share what they ask for, and go on doing so.

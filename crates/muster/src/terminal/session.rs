@@ -84,7 +84,7 @@ pub(crate) async fn serve(terminal: Terminal, wish: Wish) -> anyhow::Result<Left
     Ok(left)
 }
 
-/// Waits until the session is open. Says how often Ctrl-C was pressed meanwhile, or how it was left.
+/// Waits until the worker has opened the terminal. Says how often Ctrl-C was pressed meanwhile, or how it was left.
 async fn opened(
     reader: &mut TerminalReader,
     heard: &mut Heard,

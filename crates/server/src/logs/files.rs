@@ -410,7 +410,7 @@ fn leave(directory: &Path, moved: &Packed) -> io::Result<bool> {
         return Ok(false);
     }
     let mut own: Vec<&Entry> = entries.iter().filter(|entry| entry.run == moved.run).collect();
-    // The end goes first: whoever reads the same files in another process finds an early end, and asks where the rest is.
+    // The end goes first: a reader in another process finds an early end, and asks where the rest is.
     own.sort_by_key(|entry| std::cmp::Reverse(if let Kind::Data { start } = entry.kind { start } else { 0 }));
     for entry in own {
         let (run, kind) = (entry.run, entry.stream);

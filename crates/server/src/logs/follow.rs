@@ -71,8 +71,8 @@ impl Follow {
         }
     }
 
-    /// Reads the first piece where it may turn out that it cannot be had: whoever asks is then told so, and does not take
-    /// an answer that breaks off for the whole.
+    /// Reads the first piece where that may fail. The reader is then told so, instead of getting an answer that
+    /// breaks off.
     pub(crate) async fn prime(mut self) -> io::Result<Self> {
         if self.sight.moved.is_far() {
             self.ready = Some(self.read().await?);

@@ -148,8 +148,8 @@ async fn open(
     Ok(response)
 }
 
-/// Where jobs run as their submitters, whoever enters one acts as that user. Those who may enter it are the submitter itself, operators
-/// and, of this machine, who could do whatever the scheduler can.
+/// Where jobs run as their submitters, entering one gives the rights of that user. So only the submitter and operators may, and on
+/// loopback the scheduler's own user and root.
 async fn check_user(app: &Shared, worker: &WorkerId, job: &Job, call: &Call) -> Result<(), ApiError> {
     let Some(user) = &job.spec.proven_user else { return Ok(()) };
     let known = app.store.workers().await?;

@@ -202,7 +202,7 @@ pub(super) fn steps(
 
 /// Where artifacts of needed jobs go: the directory that the job runs in if that is its own, else one beside it.
 fn place(job: &Job, spec: &StartSpec, room: &AttemptRoom) -> Place {
-    // What is its user's own need not be opened to whoever a container runs as.
+    // Files that belong to the user of the container need no wider rights.
     let is_contained = spec.container.is_some() && spec.user.is_none();
     let user = spec.user.as_deref().cloned();
     match job.upload {

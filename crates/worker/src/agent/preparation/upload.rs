@@ -249,7 +249,7 @@ pub(super) fn stdin_target(spec: &StartSpec) -> Result<Target, Unready> {
     })
 }
 
-/// Lets whoever a container runs as use the copy.
+/// Lets any user inside a container use the copy.
 pub(super) async fn open(work: PathBuf) -> Result<(), Unready> {
     let opened = blocking(move || open_to_all(&work)).await;
     opened.map_err(|failure| failure.unready("in the container"))

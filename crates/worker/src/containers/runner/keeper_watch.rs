@@ -1,4 +1,4 @@
-//! The keeper, as its runner sees it: whoever started this process and must not be outlived by its container.
+//! The keeper, as its runner sees it: the process that started it, and that its container must not outlive.
 //!
 //! A runner that died with the keeper would leave its container to the guard, and nobody ends it if that was killed too. So it lives on,
 //! ends the container, and ends then.
